@@ -1,0 +1,23 @@
+# trireme_module(<name> SOURCES ... [DEPS ...] [PRIVATE_DEPS ...] [TESTS ...] [BENCHES ...]):
+# one folder = one library = one test binary = one benchmark binary.
+function(trireme_module name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS;TESTS;BENCHES" ${ARGN})
+  add_library(trireme_${name} ${ARG_SOURCES})
+  add_library(trireme::${name} ALIAS trireme_${name})
+  target_include_directories(trireme_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
+  target_compile_features(trireme_${name} PUBLIC cxx_std_20)
+  target_link_libraries(trireme_${name} PUBLIC ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS} trireme::warnings)
+  if(ARG_TESTS AND BUILD_TESTING)
+    add_executable(trireme_${name}_test ${ARG_TESTS})
+    target_link_libraries(trireme_${name}_test PRIVATE trireme::${name} ${ARG_PRIVATE_DEPS}
+                          trireme::warnings GTest::gtest_main)
+    gtest_discover_tests(trireme_${name}_test TEST_PREFIX "${name}/" DISCOVERY_TIMEOUT 60
+                         PROPERTIES LABELS fast)
+  endif()
+  if(ARG_BENCHES AND TRIREME_BENCH)
+    find_package(benchmark REQUIRED)
+    add_executable(trireme_${name}_bench ${ARG_BENCHES})
+    target_link_libraries(trireme_${name}_bench PRIVATE trireme::${name} ${ARG_PRIVATE_DEPS}
+                          trireme::warnings benchmark::benchmark_main)
+  endif()
+endfunction()

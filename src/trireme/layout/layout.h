@@ -1,0 +1,82 @@
+// How a training step is cut over ranks, and how its batch is cut.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/layout/mesh.h"
+#include "trireme/model/spec.h"
+
+namespace trireme {
+
+enum class Recompute : std::uint8_t { kNone, kSelective, kFull };
+enum class DpSync : std::uint8_t {
+  kNaive,       ///< one all-reduce of all gradients after the backward pass
+  kBucketed,    ///< one reduction per bucket after the backward pass
+  kOverlapped,  ///< a bucket's reduction starts right after its last gradient is written
+};
+
+[[nodiscard]] std::string_view recompute_name(Recompute recompute);
+[[nodiscard]] std::string_view dp_sync_name(DpSync sync);
+
+/// Degrees and strategies. Keys of `[layout]` bear the same names.
+struct Layout {
+  int pp = 1;
+  int dp = 1;
+  int cp = 1;
+  int tp = 1;
+  int ep = 1;
+  int zero = 0;  ///< ZeRO stage 0-3 (arXiv:1910.02054)
+  DpSync dp_sync = DpSync::kOverlapped;
+  double bucket_mib = 25.0;  ///< a bucket closes once it holds this many MiB of gradients
+  Recompute recompute = Recompute::kNone;
+
+  bool operator==(const Layout&) const = default;
+  [[nodiscard]] Mesh mesh() const { return Mesh({.pp = pp, .dp = dp, .cp = cp, .tp = tp}); }
+  [[nodiscard]] int world() const { return pp * dp * cp * tp; }
+};
+
+/// Sequences per step and how they are cut. Keys of `[batch]`.
+struct Batch {
+  std::int64_t seq = 0;           ///< T, tokens of one sequence
+  std::int64_t micro_batch = 1;   ///< B, sequences that a rank handles at once
+  std::int64_t global_batch = 1;  ///< sequences per step over all ranks
+
+  bool operator==(const Batch&) const = default;
+  /// Micro-batches per rank and step (gradient accumulation): global_batch / (micro_batch * dp).
+  [[nodiscard]] std::int64_t num_micro_batches(const Layout& layout) const;
+  [[nodiscard]] std::int64_t tokens_per_step() const { return global_batch * seq; }
+};
+
+/// Throws UsageError naming field, value, rule and remedy if a degree is out of range, if something
+/// is asked for that is not built yet (pp, cp, tp, ep > 1, zero 2-3: refused by name), or if the
+/// batch does not divide (names the nearest valid global batches below and above).
+void check_layout(const ModelSpec& spec, const Layout& layout, const Batch& batch);
+
+/// One line, one grammar for plan, simulate, train --layout and metrics, e.g.
+/// "pp=1 dp=2 cp=1 tp=1 sp=0 zero=1 mbs=4 dp_sync=overlapped recompute=selective".
+/// Fields in this order; fields at their default may be left out when parsing.
+[[nodiscard]] std::string layout_text(const Layout& layout, const Batch& batch);
+
+/// Inverse of layout_text; `mbs` goes to `batch.micro_batch`. Throws UsageError for unknown keys,
+/// repeated keys and bad values, naming key and nearest valid key.
+void parse_layout_text(std::string_view text, Layout& layout, Batch& batch);
+
+/// Bytes of model state per rank for `num_parameters` under mixed-precision Adam, without padding:
+/// 2 + 4 (bf16 parameter, fp32 gradient) + 12 (fp32 master, m, v) = 18 per parameter; ZeRO-1
+/// divides the 12, ZeRO-2 also the gradients, ZeRO-3 also the parameters by dp (arXiv:1910.02054,
+/// figure 1, with fp32 gradients). In fp32 the parameter is its own master: 4 + 4 + 8 = 16, of
+/// which ZeRO-1 divides the 8.
+struct StateBytes {
+  std::int64_t parameters = 0;
+  std::int64_t gradients = 0;
+  std::int64_t master = 0;
+  std::int64_t moments = 0;
+  [[nodiscard]] std::int64_t total() const { return parameters + gradients + master + moments; }
+};
+[[nodiscard]] StateBytes model_state_bytes(std::int64_t num_parameters, bool is_bf16, int zero,
+                                           int dp);
+
+}  // namespace trireme
