@@ -9,7 +9,7 @@ namespace trireme {
 std::string format_bytes(std::int64_t bytes) {
   const double value = static_cast<double>(bytes);
   if (bytes < 1024) return fmt::format("{} B", bytes);
-  if (bytes < 1024 * 1024) return fmt::format("{:.1f} KiB", value / 1024.0);
+  if (bytes < 1024LL * 1024) return fmt::format("{:.1f} KiB", value / 1024.0);
   if (bytes < 1024LL * 1024 * 1024) return fmt::format("{:.1f} MiB", value / (1024.0 * 1024.0));
   return fmt::format("{:.3f} GiB", value / (1024.0 * 1024.0 * 1024.0));
 }

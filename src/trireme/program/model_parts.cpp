@@ -1,0 +1,477 @@
+#include "trireme/program/model_parts.h"
+
+#include <cstddef>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "trireme/base/errors.h"
+#include "trireme/base/units.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::int64_t kFloatBytes = 4;
+
+std::optional<std::int64_t> layer_key(int layer) {
+  if (layer < 0) return std::nullopt;
+  return layer;
+}
+
+std::string prefix(int layer) {
+  return layer < 0 ? std::string() : fmt::format("L{}.", layer);
+}
+
+}  // namespace
+
+TokenShape token_shape(const Program& program) {
+  const Batch& batch = program.request.batch;
+  const std::int64_t max_seq = program.request.spec.max_seq;
+  switch (program.kind) {
+    case ProgramKind::kPrefill:
+      return {.micro_batch = 1, .seq = max_seq, .cache = max_seq};
+    case ProgramKind::kDecode:
+      return {.micro_batch = 1, .seq = 1, .cache = max_seq};
+    case ProgramKind::kTrain:
+    case ProgramKind::kEval:
+      break;
+  }
+  return {.micro_batch = batch.micro_batch, .seq = batch.seq, .cache = 0};
+}
+
+std::optional<ParameterRole> weight_role(Part part) {
+  switch (part) {
+    case Part::kAttnNorm:
+      return ParameterRole::kAttnNormWeight;
+    case Part::kQkv:
+      return ParameterRole::kQkvWeight;
+    case Part::kProj:
+      return ParameterRole::kProjWeight;
+    case Part::kMlpNorm:
+      return ParameterRole::kMlpNormWeight;
+    case Part::kMlpUp:
+      return ParameterRole::kUpWeight;
+    case Part::kMlpDown:
+      return ParameterRole::kDownWeight;
+    case Part::kFinalNorm:
+      return ParameterRole::kFinalNormWeight;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<ParameterRole> bias_role(Part part) {
+  switch (part) {
+    case Part::kAttnNorm:
+      return ParameterRole::kAttnNormBias;
+    case Part::kQkv:
+      return ParameterRole::kQkvBias;
+    case Part::kProj:
+      return ParameterRole::kProjBias;
+    case Part::kMlpNorm:
+      return ParameterRole::kMlpNormBias;
+    case Part::kMlpUp:
+      return ParameterRole::kUpBias;
+    case Part::kMlpDown:
+      return ParameterRole::kDownBias;
+    case Part::kFinalNorm:
+      return ParameterRole::kFinalNormBias;
+    default:
+      return std::nullopt;
+  }
+}
+
+LinearShape linear_shape(const ModelSpec& spec, Part part) {
+  switch (part) {
+    case Part::kQkv:
+      return {spec.qkv_width(), spec.hidden};
+    case Part::kProj:
+      return {spec.hidden, spec.q_width()};
+    case Part::kMlpUp:
+      return {spec.up_width(), spec.hidden};
+    case Part::kMlpDown:
+      return {spec.hidden, spec.ffn};
+    default:
+      TRI_CHECK(false && "not a linear part");
+      return {};
+  }
+}
+
+void add_parameter_buffers(Program& program) {
+  const ParameterTable table(program.request.spec);
+  const bool trains = program.kind == ProgramKind::kTrain;
+  for (std::int64_t row = 0; row < table.size(); ++row) {
+    const Parameter& parameter = table.rows()[static_cast<std::size_t>(row)];
+    const std::int64_t bytes = parameter.num_elems() * kFloatBytes;
+    const auto add = [&](std::string_view kind_name, MemoryKind kind, Content content) {
+      return program.whole(
+          program.add_buffer({.name = fmt::format("{}.{}", kind_name, parameter.name),
+                              .kind = kind,
+                              .content = content,
+                              .bytes = bytes}));
+    };
+    ParameterSlot slot;
+    slot.parameter = add("param", MemoryKind::kParameters, Content::kState);
+    if (trains && parameter.trainable) {
+      slot.gradient = add("grad", MemoryKind::kGradients, Content::kStep);
+      if (program.request.spec.tied && row == table.head_index()) {
+        slot.head_gradient = add("grad_as_head", MemoryKind::kGradients, Content::kStep);
+      }
+    }
+    program.parameters.push_back(slot);
+  }
+}
+
+ModelBuilder::ModelBuilder(Program& program, int template_index)
+    : program_(program),
+      template_index_(template_index),
+      table_(program.request.spec),
+      shape_(token_shape(program)),
+      layers_(static_cast<std::size_t>(program.request.spec.layers)) {}
+
+BufferId ModelBuilder::activation(const std::string& name, std::int64_t elems, DType dtype) {
+  return program_.add_buffer({.name = name,
+                              .kind = MemoryKind::kActivations,
+                              .content = Content::kTransient,
+                              .dtype = dtype,
+                              .bytes = elems * dtype_bytes(dtype)});
+}
+
+BufferId ModelBuilder::gradient(const std::string& name, std::int64_t elems) {
+  return activation("d_" + name, elems);
+}
+
+Use ModelBuilder::use(Role role, Access access, BufferId buffer) const {
+  return {.role = role, .access = access, .range = program_.whole(buffer)};
+}
+
+bool ModelBuilder::has(ParameterRole role, int layer) const {
+  return table_.find(role, layer_key(layer)).has_value();
+}
+
+Range ModelBuilder::parameter(ParameterRole role, int layer) const {
+  return program_.parameters.at(static_cast<std::size_t>(*table_.find(role, layer_key(layer))))
+      .parameter;
+}
+
+Range ModelBuilder::parameter_gradient(ParameterRole role, int layer) const {
+  return program_.parameters.at(static_cast<std::size_t>(*table_.find(role, layer_key(layer))))
+      .gradient;
+}
+
+Instruction& ModelBuilder::emit(Op op, Part part, int layer, std::vector<Use> uses) {
+  auto& instructions = program_.at(template_index_).instructions;
+  instructions.push_back({.op = op, .part = part, .layer = layer, .uses = std::move(uses)});
+  return instructions.back();
+}
+
+void ModelBuilder::add_parameter(Instruction& instruction, Role role,
+                                 ParameterRole parameter_role) {
+  if (!has(parameter_role, instruction.layer)) return;
+  instruction.uses.push_back({role, Access::kRead, parameter(parameter_role, instruction.layer)});
+}
+
+void ModelBuilder::add_gradient(Instruction& instruction, Role role, ParameterRole parameter_role) {
+  if (!has(parameter_role, instruction.layer)) return;
+  const Range range = parameter_gradient(parameter_role, instruction.layer);
+  if (range.buffer >= 0) instruction.uses.push_back({role, Access::kWrite, range});
+}
+
+void ModelBuilder::add_workspace(Instruction& instruction) {
+  const BufferId workspace = *program_.find_buffer("workspace.compute");
+  instruction.uses.push_back(use(Role::kWorkspace, Access::kWrite, workspace));
+}
+
+// Forward
+// --------------------------------------------------------------------------------------------------
+
+void ModelBuilder::forward() {
+  embed();
+  for (int layer = 0; layer < narrow<int>(program_.request.spec.layers); ++layer)
+    layer_forward(layer);
+  final_ = norm(Part::kFinalNorm, -1, stream_, delta_);
+}
+
+void ModelBuilder::embed() {
+  stream_ = activation("embed", shape_.tokens() * program_.request.spec.hidden);
+  Instruction& embed = emit(Op::kForward, Part::kEmbed, -1,
+                            {use(Role::kTokens, Access::kRead, *program_.find_buffer("tokens"))});
+  add_parameter(embed, Role::kWeight, ParameterRole::kTokenTable);
+  add_parameter(embed, Role::kWeight2, ParameterRole::kPositionTable);
+  if (shape_.cache > 0) {
+    embed.uses.push_back(use(Role::kLength, Access::kRead, *program_.find_buffer("length")));
+  }
+  embed.uses.push_back(use(Role::kY, Access::kWrite, stream_));
+  dropout(-1, Site::kEmbed, stream_);
+}
+
+ModelBuilder::NormBuffers ModelBuilder::norm(Part part, int layer, BufferId x, BufferId delta) {
+  const std::int64_t hidden = program_.request.spec.hidden;
+  const std::string name = prefix(layer) + (part == Part::kAttnNorm  ? "attn_norm"
+                                            : part == Part::kMlpNorm ? "mlp_norm"
+                                                                     : "final_norm");
+  NormBuffers out{.h = x, .y = -1, .stats = -1};
+  Instruction instruction{.op = Op::kForward, .part = part, .layer = layer};
+  instruction.uses.push_back(use(Role::kX, Access::kRead, x));
+  if (delta >= 0) {
+    out.h = activation(name + ".h", shape_.tokens() * hidden);
+    instruction.uses.push_back(use(Role::kDelta, Access::kRead, delta));
+    instruction.uses.push_back(use(Role::kH, Access::kWrite, out.h));
+  }
+  add_parameter(instruction, Role::kWeight, *weight_role(part));
+  add_parameter(instruction, Role::kBias, *bias_role(part));
+  out.y = activation(name, shape_.tokens() * hidden);
+  out.stats =
+      activation(name + ".stats", shape_.tokens() * (program_.request.spec.is_llama() ? 1 : 2));
+  instruction.uses.push_back(use(Role::kY, Access::kWrite, out.y));
+  instruction.uses.push_back(use(Role::kStats, Access::kWrite, out.stats));
+  program_.at(template_index_).instructions.push_back(std::move(instruction));
+  stream_ = out.h;
+  delta_ = -1;
+  return out;
+}
+
+BufferId ModelBuilder::linear(Part part, int layer, BufferId x, std::int64_t width) {
+  const std::string name = prefix(layer) + (part == Part::kQkv     ? "qkv"
+                                            : part == Part::kProj  ? "proj"
+                                            : part == Part::kMlpUp ? "mlp_up"
+                                                                   : "mlp_down");
+  const BufferId y = activation(name, shape_.tokens() * width);
+  Instruction& instruction = emit(Op::kForward, part, layer, {use(Role::kX, Access::kRead, x)});
+  add_parameter(instruction, Role::kWeight, *weight_role(part));
+  add_parameter(instruction, Role::kBias, *bias_role(part));
+  instruction.uses.push_back(use(Role::kY, Access::kWrite, y));
+  add_workspace(instruction);
+  return y;
+}
+
+void ModelBuilder::attention(int layer, LayerBuffers& at) {
+  const ModelSpec& spec = program_.request.spec;
+  const std::int64_t tokens = shape_.tokens();
+  const std::string name = prefix(layer);
+  at.q = activation(name + "q", tokens * spec.q_width());
+  at.k = activation(name + "k", tokens * spec.kv_width());
+  at.v = activation(name + "v", tokens * spec.kv_width());
+  at.o = activation(name + "attn", tokens * spec.q_width());
+  at.lse = activation(name + "lse", tokens * spec.heads);
+  if (shape_.cache > 0) {
+    for (const BufferId cache : {at.k, at.v}) {
+      Buffer& buffer = program_.buffers.at(static_cast<std::size_t>(cache));
+      buffer.content = Content::kState;
+      buffer.bytes = shape_.cache * spec.kv_width() * kFloatBytes;
+      buffer.name = "cache." + buffer.name;
+    }
+  }
+  const Access cache_access = shape_.cache > 0 ? Access::kReadWrite : Access::kWrite;
+  Instruction& rope =
+      emit(Op::kForward, Part::kRope, layer, {use(Role::kX, Access::kRead, at.qkv)});
+  if (spec.is_llama()) {
+    rope.uses.push_back(use(Role::kCos, Access::kRead, *program_.find_buffer("rope.cos")));
+    rope.uses.push_back(use(Role::kSin, Access::kRead, *program_.find_buffer("rope.sin")));
+  }
+  add_parameter(rope, Role::kQNorm, ParameterRole::kQNormWeight);
+  add_parameter(rope, Role::kKNorm, ParameterRole::kKNormWeight);
+  rope.uses.push_back(use(Role::kQ, Access::kWrite, at.q));
+  rope.uses.push_back(use(Role::kK, cache_access, at.k));
+  rope.uses.push_back(use(Role::kV, cache_access, at.v));
+  if (shape_.cache > 0)
+    rope.uses.push_back(use(Role::kLength, Access::kRead, *program_.find_buffer("length")));
+
+  Instruction& attn = emit(Op::kForward, Part::kAttn, layer,
+                           {use(Role::kQ, Access::kRead, at.q), use(Role::kK, Access::kRead, at.k),
+                            use(Role::kV, Access::kRead, at.v), use(Role::kY, Access::kWrite, at.o),
+                            use(Role::kLse, Access::kWrite, at.lse)});
+  if (shape_.cache > 0)
+    attn.uses.push_back(use(Role::kLength, Access::kRead, *program_.find_buffer("length")));
+  if (program_.kind == ProgramKind::kTrain && spec.dropout > 0) {
+    attn.site = Site::kAttnProbs;
+    attn.uses.push_back(use(Role::kSamples, Access::kRead, *program_.find_buffer("samples")));
+  }
+  add_workspace(attn);
+}
+
+void ModelBuilder::dropout(int layer, Site site, BufferId buffer) {
+  if (program_.kind != ProgramKind::kTrain || program_.request.spec.dropout <= 0) return;
+  emit(Op::kForward, Part::kDropout, layer,
+       {use(Role::kSamples, Access::kRead, *program_.find_buffer("samples")),
+        use(Role::kY, Access::kReadWrite, buffer)})
+      .site = site;
+}
+
+void ModelBuilder::layer_forward(int layer) {
+  const ModelSpec& spec = program_.request.spec;
+  LayerBuffers& at = layers_.at(static_cast<std::size_t>(layer));
+  const NormBuffers first = norm(Part::kAttnNorm, layer, stream_, delta_);
+  at.h = first.h, at.attn_norm = first.y, at.attn_stats = first.stats;
+  at.qkv = linear(Part::kQkv, layer, at.attn_norm, spec.qkv_width());
+  attention(layer, at);
+  at.proj = linear(Part::kProj, layer, at.o, spec.hidden);
+  dropout(layer, Site::kAttnResidual, at.proj);
+  const NormBuffers second = norm(Part::kMlpNorm, layer, stream_, at.proj);
+  at.mlp_h = second.h, at.mlp_norm = second.y, at.mlp_stats = second.stats;
+  at.up = linear(Part::kMlpUp, layer, at.mlp_norm, spec.up_width());
+  at.act = activation(prefix(layer) + "act", shape_.tokens() * spec.ffn);
+  emit(Op::kForward, Part::kAct, layer,
+       {use(Role::kX, Access::kRead, at.up), use(Role::kY, Access::kWrite, at.act)});
+  at.down = linear(Part::kMlpDown, layer, at.act, spec.hidden);
+  dropout(layer, Site::kMlpResidual, at.down);
+  delta_ = at.down;
+}
+
+// Head and loss
+// --------------------------------------------------------------------------------------------
+
+void ModelBuilder::head_backward() {
+  d_final_ = gradient("final_norm", shape_.tokens() * program_.request.spec.hidden);
+  const ParameterSlot& slot = program_.parameters.at(static_cast<std::size_t>(table_.head_index()));
+  Instruction& head = emit(Op::kBackward, Part::kHead, -1,
+                           {use(Role::kX, Access::kRead, final_.y),
+                            {Role::kWeight, Access::kRead, slot.parameter},
+                            use(Role::kLabels, Access::kRead, *program_.find_buffer("labels")),
+                            use(Role::kScale, Access::kRead, *program_.find_buffer("inv_tokens")),
+                            use(Role::kDx, Access::kWrite, d_final_)});
+  const Range d_weight = slot.head_gradient.value_or(slot.gradient);
+  if (d_weight.buffer >= 0) head.uses.push_back({Role::kDWeight, Access::kWrite, d_weight});
+  head.uses.push_back(use(Role::kLoss, Access::kAccumulate, *program_.find_buffer("loss")));
+  add_workspace(head);
+}
+
+void ModelBuilder::head_loss() {
+  const ParameterSlot& slot = program_.parameters.at(static_cast<std::size_t>(table_.head_index()));
+  Instruction& head = emit(Op::kForward, Part::kHead, -1,
+                           {use(Role::kX, Access::kRead, final_.y),
+                            {Role::kWeight, Access::kRead, slot.parameter},
+                            use(Role::kLabels, Access::kRead, *program_.find_buffer("labels")),
+                            use(Role::kLoss, Access::kAccumulate, *program_.find_buffer("loss"))});
+  add_workspace(head);
+}
+
+void ModelBuilder::logits() {
+  const ParameterSlot& slot = program_.parameters.at(static_cast<std::size_t>(table_.head_index()));
+  const BufferId logits = program_.add_buffer({.name = "logits",
+                                               .kind = MemoryKind::kActivations,
+                                               .content = Content::kStep,
+                                               .bytes = program_.request.spec.vocab * kFloatBytes});
+  Instruction& instruction =
+      emit(Op::kForward, Part::kLogits, -1,
+           {use(Role::kX, Access::kRead, final_.y),
+            {Role::kWeight, Access::kRead, slot.parameter},
+            use(Role::kLength, Access::kRead, *program_.find_buffer("length")),
+            use(Role::kLogits, Access::kWrite, logits)});
+  add_workspace(instruction);
+}
+
+// Backward
+// -------------------------------------------------------------------------------------------------
+
+void ModelBuilder::backward() {
+  d_stream_ = gradient("stream", shape_.tokens() * program_.request.spec.hidden);
+  norm_backward(Part::kFinalNorm, -1, d_final_, final_);
+  for (int layer = narrow<int>(program_.request.spec.layers) - 1; layer >= 0; --layer)
+    layer_backward(layer);
+  const BufferId d_embed = dropout_backward(-1, Site::kEmbed, d_stream_);
+  Instruction& embed = emit(Op::kBackward, Part::kEmbed, -1,
+                            {use(Role::kTokens, Access::kRead, *program_.find_buffer("tokens")),
+                             use(Role::kDy, Access::kRead, d_embed)});
+  add_gradient(embed, Role::kDWeight, ParameterRole::kTokenTable);
+  add_gradient(embed, Role::kDWeight2, ParameterRole::kPositionTable);
+}
+
+void ModelBuilder::norm_backward(Part part, int layer, BufferId dy, NormBuffers saved) {
+  Instruction& instruction =
+      emit(Op::kBackward, part, layer,
+           {use(Role::kDy, Access::kRead, dy), use(Role::kH, Access::kRead, saved.h),
+            use(Role::kStats, Access::kRead, saved.stats)});
+  add_parameter(instruction, Role::kWeight, *weight_role(part));
+  const Access access = part == Part::kFinalNorm ? Access::kWrite : Access::kReadWrite;
+  instruction.uses.push_back(use(Role::kDh, access, d_stream_));
+  add_gradient(instruction, Role::kDWeight, *weight_role(part));
+  add_gradient(instruction, Role::kDBias, *bias_role(part));
+  add_workspace(instruction);
+}
+
+BufferId ModelBuilder::linear_backward(Part part, int layer, BufferId dy, BufferId x,
+                                       std::int64_t width) {
+  const BufferId dx = gradient(program_.buffer(x).name, shape_.tokens() * width);
+  Instruction& input = emit(Op::kBackwardInput, part, layer, {use(Role::kDy, Access::kRead, dy)});
+  add_parameter(input, Role::kWeight, *weight_role(part));
+  input.uses.push_back(use(Role::kDx, Access::kWrite, dx));
+  add_workspace(input);
+  Instruction& weight = emit(Op::kBackwardWeight, part, layer,
+                             {use(Role::kDy, Access::kRead, dy), use(Role::kX, Access::kRead, x)});
+  add_gradient(weight, Role::kDWeight, *weight_role(part));
+  add_gradient(weight, Role::kDBias, *bias_role(part));
+  add_workspace(weight);
+  return dx;
+}
+
+BufferId ModelBuilder::dropout_backward(int layer, Site site, BufferId dy) {
+  if (program_.request.spec.dropout <= 0) return dy;
+  const BufferId dx = gradient(prefix(layer) + std::string(site_name(site)),
+                               shape_.tokens() * program_.request.spec.hidden);
+  emit(Op::kBackward, Part::kDropout, layer,
+       {use(Role::kSamples, Access::kRead, *program_.find_buffer("samples")),
+        use(Role::kDy, Access::kRead, dy), use(Role::kDx, Access::kWrite, dx)})
+      .site = site;
+  return dx;
+}
+
+BufferId ModelBuilder::attention_backward(int layer, const LayerBuffers& at, BufferId d_out) {
+  const ModelSpec& spec = program_.request.spec;
+  const std::int64_t tokens = shape_.tokens();
+  const std::string name = prefix(layer);
+  const BufferId dq = gradient(name + "q", tokens * spec.q_width());
+  const BufferId dk = gradient(name + "k", tokens * spec.kv_width());
+  const BufferId dv = gradient(name + "v", tokens * spec.kv_width());
+  Instruction& attn =
+      emit(Op::kBackward, Part::kAttn, layer,
+           {use(Role::kQ, Access::kRead, at.q), use(Role::kK, Access::kRead, at.k),
+            use(Role::kV, Access::kRead, at.v), use(Role::kY, Access::kRead, at.o),
+            use(Role::kLse, Access::kRead, at.lse), use(Role::kDy, Access::kRead, d_out),
+            use(Role::kDq, Access::kWrite, dq), use(Role::kDk, Access::kWrite, dk),
+            use(Role::kDv, Access::kWrite, dv)});
+  if (spec.dropout > 0) {
+    attn.site = Site::kAttnProbs;
+    attn.uses.push_back(use(Role::kSamples, Access::kRead, *program_.find_buffer("samples")));
+  }
+  add_workspace(attn);
+
+  const BufferId d_qkv = gradient(name + "qkv", tokens * spec.qkv_width());
+  Instruction& rope = emit(Op::kBackward, Part::kRope, layer,
+                           {use(Role::kDq, Access::kRead, dq), use(Role::kDk, Access::kRead, dk),
+                            use(Role::kDv, Access::kRead, dv)});
+  if (spec.is_llama()) {
+    rope.uses.push_back(use(Role::kCos, Access::kRead, *program_.find_buffer("rope.cos")));
+    rope.uses.push_back(use(Role::kSin, Access::kRead, *program_.find_buffer("rope.sin")));
+  }
+  if (spec.qk_norm) rope.uses.push_back(use(Role::kX, Access::kRead, at.qkv));
+  add_parameter(rope, Role::kQNorm, ParameterRole::kQNormWeight);
+  add_parameter(rope, Role::kKNorm, ParameterRole::kKNormWeight);
+  rope.uses.push_back(use(Role::kDx, Access::kWrite, d_qkv));
+  add_gradient(rope, Role::kDQNorm, ParameterRole::kQNormWeight);
+  add_gradient(rope, Role::kDKNorm, ParameterRole::kKNormWeight);
+  add_workspace(rope);
+  return d_qkv;
+}
+
+void ModelBuilder::layer_backward(int layer) {
+  const ModelSpec& spec = program_.request.spec;
+  const LayerBuffers& at = layers_.at(static_cast<std::size_t>(layer));
+  const BufferId d_down = dropout_backward(layer, Site::kMlpResidual, d_stream_);
+  const BufferId d_act = linear_backward(Part::kMlpDown, layer, d_down, at.act, spec.ffn);
+  const BufferId d_up = gradient(prefix(layer) + "mlp_up", shape_.tokens() * spec.up_width());
+  emit(Op::kBackward, Part::kAct, layer,
+       {use(Role::kDy, Access::kRead, d_act), use(Role::kX, Access::kRead, at.up),
+        use(Role::kDx, Access::kWrite, d_up)});
+  const BufferId d_mlp_norm = linear_backward(Part::kMlpUp, layer, d_up, at.mlp_norm, spec.hidden);
+  norm_backward(Part::kMlpNorm, layer, d_mlp_norm, {at.mlp_h, at.mlp_norm, at.mlp_stats});
+
+  const BufferId d_proj = dropout_backward(layer, Site::kAttnResidual, d_stream_);
+  const BufferId d_attn = linear_backward(Part::kProj, layer, d_proj, at.o, spec.q_width());
+  const BufferId d_qkv = attention_backward(layer, at, d_attn);
+  const BufferId d_attn_norm = linear_backward(Part::kQkv, layer, d_qkv, at.attn_norm, spec.hidden);
+  norm_backward(Part::kAttnNorm, layer, d_attn_norm, {at.h, at.attn_norm, at.attn_stats});
+}
+
+}  // namespace trireme

@@ -1,0 +1,39 @@
+#include "trireme/program/order.h"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace trireme {
+
+StepOrder::StepOrder(const Program& program) {
+  Clock none;
+  none.fill(-1);
+  std::array<Clock, kNumStreams>
+      after;  // what is known once the latest instruction of a stream is done
+  after.fill(none);
+  int next = 0;
+  for (const Call& call : program.calls) {
+    call_base_.push_back(next);
+    next += static_cast<int>(program.at(call.template_index).instructions.size());
+  }
+  before_.reserve(static_cast<std::size_t>(next));
+  for_each_instruction(program, [&](const Call&, int c, const Instruction& instruction, int i) {
+    const auto stream = static_cast<std::size_t>(instruction.stream);
+    Clock clock = after[stream];
+    for (const Wait& wait : instruction.waits) {
+      const int call = c - wait.calls_back;
+      if (call < 0) continue;  // a template's wait on an earlier call that this call does not have
+      const int target = position(call, wait.instruction);
+      const auto other = static_cast<std::size_t>(wait.stream);
+      if (target < 0 || target >= static_cast<int>(before_.size())) continue;
+      clock[other] = std::max(clock[other], target);
+      const Clock& known = before_[static_cast<std::size_t>(target)];
+      for (std::size_t s = 0; s < clock.size(); ++s) clock[s] = std::max(clock[s], known[s]);
+    }
+    before_.push_back(clock);
+    clock[stream] = position(c, i);
+    after[stream] = clock;
+  });
+}
+
+}  // namespace trireme

@@ -1,0 +1,73 @@
+// Buckets: contiguous roots of gradients, filled in the order in which the backward pass completes
+// them.
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "trireme/base/units.h"
+#include "trireme/program/passes/passes.h"
+#include "trireme/program/steps.h"
+
+namespace trireme {
+namespace {
+
+/// Rows of the parameter table by ascending position of their last gradient write; frozen rows come
+/// last.
+std::vector<std::size_t> completion_order(const Program& program) {
+  const auto& instructions = program.at(last_micro_template(program)).instructions;
+  std::vector<int> completed_at;
+  for (const ParameterSlot& slot : program.parameters) {
+    completed_at.push_back(slot.gradient.buffer < 0 ? std::numeric_limits<int>::max()
+                                                    : last_writer(instructions, slot.gradient));
+  }
+  std::vector<std::size_t> order(program.parameters.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return completed_at[a] < completed_at[b]; });
+  return order;
+}
+
+std::int64_t bucket_capacity_bytes(const Layout& layout) {
+  if (layout.dp == 1 || layout.dp_sync == DpSync::kNaive)
+    return std::numeric_limits<std::int64_t>::max();
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(layout.bucket_mib * 1024.0 * 1024.0));
+}
+
+ParameterRoots fill_buckets(const Program& program) {
+  const std::int64_t capacity = bucket_capacity_bytes(program.request.layout);
+  ParameterRoots roots;
+  roots.rows.resize(program.parameters.size());
+  for (const std::size_t row : completion_order(program)) {
+    if (roots.bytes.empty() || roots.bytes.back() >= capacity) roots.bytes.push_back(0);
+    roots.rows[row] = {.root = narrow<int>(roots.bytes.size()) - 1, .offset = roots.bytes.back()};
+    roots.bytes.back() += program.parameters[row].parameter.bytes;
+  }
+  return roots;
+}
+
+/// The padding that makes a root divisible into aligned shards is zero, so that reductions read
+/// defined bytes.
+void zero_padding(Program& program, const std::vector<std::int64_t>& used_bytes) {
+  for (std::size_t root = 0; root < used_bytes.size(); ++root) {
+    const BufferId grads = *program.find_buffer(root_name("grads", narrow<int>(root)));
+    const std::int64_t padding = program.buffer(grads).bytes - used_bytes[root];
+    if (padding == 0) continue;
+    begin_of_step(program).instructions.push_back(
+        make(Op::kZero, {{Role::kY, Access::kWrite, {grads, used_bytes[root], padding}}}));
+  }
+}
+
+}  // namespace
+
+void bucket(Program& program) {
+  ParameterRoots roots = fill_buckets(program);
+  const std::vector<std::int64_t> used_bytes = roots.bytes;
+  for (std::int64_t& bytes : roots.bytes)
+    bytes = round_up(bytes, kAlignBytes * program.request.layout.dp);
+  move_into_roots(program, roots);
+  zero_padding(program, used_bytes);
+}
+
+}  // namespace trireme

@@ -1,0 +1,106 @@
+// Events: what an instruction waits for on other streams, from overlapping operands (RAW, WAR,
+// WAW).
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "trireme/program/atoms.h"
+#include "trireme/program/order.h"
+#include "trireme/program/passes/passes.h"
+
+namespace trireme {
+namespace {
+
+/// Latest positions that touched an atom, by stream.
+struct AtomHistory {
+  Clock written;
+  Clock read;
+};
+
+class EventDerivation {
+ public:
+  explicit EventDerivation(Program& program) : program_(program), atoms_(program) {
+    none_.fill(-1);
+    history_.assign(static_cast<std::size_t>(atoms_.size()), {none_, none_});
+    after_.fill(none_);
+  }
+
+  void run() {
+    int position = 0;
+    for (std::size_t c = 0; c < program_.calls.size(); ++c) {
+      const int template_index = program_.calls[c].template_index;
+      call_base_.push_back(position);
+      auto& instructions = program_.at(template_index).instructions;
+      for (std::size_t i = 0; i < instructions.size(); ++i, ++position) {
+        step(template_index, static_cast<int>(i), instructions[i], position);
+      }
+    }
+  }
+
+ private:
+  void step(int template_index, int index, Instruction& instruction, int position) {
+    const auto stream = static_cast<std::size_t>(instruction.stream);
+    Clock needed = none_;
+    for (std::size_t u = 0; u < instruction.uses.size(); ++u) {
+      const AtomSpan span = atoms_.of(template_index, index, static_cast<int>(u));
+      const bool writes = instruction.uses[u].writes();
+      for (int atom = span.begin; atom < span.end; ++atom) {
+        AtomHistory& history = history_[static_cast<std::size_t>(atom)];
+        for (std::size_t s = 0; s < needed.size(); ++s) {
+          needed[s] = std::max({needed[s], history.written[s], writes ? history.read[s] : -1});
+        }
+      }
+    }
+    Clock clock = after_[stream];
+    for (std::size_t s = 0; s < needed.size(); ++s) {
+      if (s == stream || needed[s] <= clock[s]) continue;
+      add_wait(instruction, static_cast<Stream>(s), needed[s]);
+      const Clock& known = done_.at(static_cast<std::size_t>(needed[s]));
+      for (std::size_t t = 0; t < clock.size(); ++t) clock[t] = std::max(clock[t], known[t]);
+    }
+    clock[stream] = position;
+    after_[stream] = clock;
+    done_.push_back(clock);
+    remember(template_index, index, instruction, position);
+  }
+
+  /// A template that is called more than once gets the union of what its calls need.
+  void add_wait(Instruction& instruction, Stream stream, int position) const {
+    const auto call =
+        std::upper_bound(call_base_.begin(), call_base_.end(), position) - call_base_.begin() - 1;
+    const Wait wait{.stream = stream,
+                    .calls_back = static_cast<int>(call_base_.size()) - 1 - static_cast<int>(call),
+                    .instruction = position - call_base_[static_cast<std::size_t>(call)]};
+    auto& waits = instruction.waits;
+    if (std::find(waits.begin(), waits.end(), wait) == waits.end()) waits.push_back(wait);
+  }
+
+  void remember(int template_index, int index, const Instruction& instruction, int position) {
+    const auto stream = static_cast<std::size_t>(instruction.stream);
+    for (std::size_t u = 0; u < instruction.uses.size(); ++u) {
+      const AtomSpan span = atoms_.of(template_index, index, static_cast<int>(u));
+      for (int atom = span.begin; atom < span.end; ++atom) {
+        AtomHistory& history = history_[static_cast<std::size_t>(atom)];
+        if (instruction.uses[u].reads()) history.read[stream] = position;
+        if (instruction.uses[u].writes()) history.written[stream] = position;
+      }
+    }
+  }
+
+  Program& program_;
+  AtomTable atoms_;
+  Clock none_{};
+  std::vector<AtomHistory> history_;
+  std::array<Clock, kNumStreams> after_{};
+  std::vector<Clock> done_;  ///< by position: what is known once it is done, itself included
+  std::vector<int> call_base_;
+};
+
+}  // namespace
+
+void derive_events(Program& program) {
+  EventDerivation(program).run();
+}
+
+}  // namespace trireme

@@ -1,0 +1,28 @@
+// Loss and token count: one scale site, 1/N with N the valid target tokens of the whole global
+// batch.
+#include "trireme/program/passes/passes.h"
+#include "trireme/program/steps.h"
+
+namespace trireme {
+
+void sum_loss(Program& program) {
+  const BufferId loss = *program.find_buffer("loss");
+  const BufferId num_tokens = *program.find_buffer("num_tokens");
+  Template& begin = begin_of_step(program);
+  begin.instructions.push_back(make(Op::kZero, {{Role::kY, Access::kWrite, program.whole(loss)}}));
+  begin.instructions.push_back(
+      make(Op::kCount, {{Role::kY, Access::kWrite, program.whole(num_tokens)}}));
+  if (program.request.layout.dp > 1)
+    begin.instructions.push_back(all_reduce(program, program.whole(num_tokens)));
+  if (program.kind == ProgramKind::kTrain) {
+    const BufferId inverse = *program.find_buffer("inv_tokens");
+    begin.instructions.push_back(
+        make(Op::kInverse, {{Role::kX, Access::kRead, program.whole(num_tokens)},
+                            {Role::kY, Access::kWrite, program.whole(inverse)}}));
+  }
+  Template& end = end_of_step(program);
+  if (program.request.layout.dp > 1)
+    end.instructions.push_back(all_reduce(program, program.whole(loss)));
+}
+
+}  // namespace trireme

@@ -1,0 +1,55 @@
+#include "trireme/program/program.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <utility>
+
+namespace trireme {
+
+std::string_view memory_kind_name(MemoryKind kind) {
+  constexpr std::array<std::string_view, kNumMemoryKinds> kNames = {
+      "parameters", "master",      "moments",       "gradients",
+      "packed",     "activations", "communication", "workspace"};
+  return kNames.at(static_cast<std::size_t>(kind));
+}
+
+std::string_view program_kind_name(ProgramKind kind) {
+  constexpr std::array<std::string_view, 4> kNames = {"train", "eval", "prefill", "decode"};
+  return kNames.at(static_cast<std::size_t>(kind));
+}
+
+std::optional<BufferId> Program::find_buffer(std::string_view name) const {
+  const auto found = std::find_if(buffers.begin(), buffers.end(),
+                                  [name](const Buffer& buffer) { return buffer.name == name; });
+  if (found == buffers.end()) return std::nullopt;
+  return static_cast<BufferId>(found - buffers.begin());
+}
+
+BufferId Program::add_buffer(Buffer buffer) {
+  buffers.push_back(std::move(buffer));
+  return static_cast<BufferId>(buffers.size()) - 1;
+}
+
+std::optional<int> Program::find_template(std::string_view name) const {
+  const auto found = std::find_if(templates.begin(), templates.end(),
+                                  [name](const Template& item) { return item.name == name; });
+  if (found == templates.end()) return std::nullopt;
+  return static_cast<int>(found - templates.begin());
+}
+
+int Program::template_index(std::string_view name) {
+  if (const auto found = find_template(name)) return *found;
+  templates.push_back({.name = std::string(name), .instructions = {}});
+  return static_cast<int>(templates.size()) - 1;
+}
+
+std::int64_t Program::num_instructions() const {
+  std::int64_t total = 0;
+  for (const Call& call : calls) {
+    total += static_cast<std::int64_t>(at(call.template_index).instructions.size());
+  }
+  return total;
+}
+
+}  // namespace trireme

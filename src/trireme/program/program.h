@@ -1,0 +1,127 @@
+// A program: buffers, micro-batch templates and the order in which they are called, for one rank.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/layout/layout.h"
+#include "trireme/model/parameters.h"
+#include "trireme/model/spec.h"
+#include "trireme/program/instruction.h"
+
+namespace trireme {
+
+/// The rows of every memory table (contract: `bytes` of a rank).
+enum class MemoryKind : std::uint8_t {
+  kParameters,
+  kMaster,
+  kMoments,
+  kGradients,
+  kPacked,
+  kActivations,
+  kCommunication,
+  kWorkspace,
+};
+inline constexpr int kNumMemoryKinds = 8;
+[[nodiscard]] std::string_view memory_kind_name(MemoryKind kind);
+
+/// Where the content of a buffer comes from.
+enum class Content : std::uint8_t {
+  kState,      ///< carried from step to step: parameters, moments, key/value caches
+  kConstant,   ///< filled once at load: rotation tables
+  kInput,      ///< filled by the host before each step: learning rate, cache length
+  kStep,       ///< undefined at the start of each step, with memory of its own: gradients, scalars
+  kTransient,  ///< undefined until its first write, memory shared by lifetime
+};
+
+struct Buffer {
+  std::string name;  ///< unique within the program; no spaces, commas, brackets or '|'
+  MemoryKind kind{};
+  Content content{};
+  DType dtype = DType::kF32;
+  std::int64_t bytes = 0;
+  /// One copy per frame (a micro-batch in flight) at offset + frame * frame size.
+  bool is_framed = false;
+  bool operator==(const Buffer&) const = default;
+};
+
+/// A straight run of instructions, called once or more in a step.
+struct Template {
+  std::string name;
+  std::vector<Instruction> instructions;
+  bool operator==(const Template&) const = default;
+};
+
+struct Call {
+  int template_index = 0;
+  int micro_batch = -1;  ///< -1: not part of a micro-batch
+  int frame = 0;
+  bool operator==(const Call&) const = default;
+};
+
+/// Where a row of the parameter table lives.
+struct ParameterSlot {
+  Range parameter;
+  Range gradient = {};  ///< empty (buffer -1) when the kind has no gradients
+  std::optional<Range> head_gradient =
+      {};  ///< of a tied table: its gradient as head, added once per step
+  bool operator==(const ParameterSlot&) const = default;
+};
+
+enum class ProgramKind : std::uint8_t { kTrain, kEval, kPrefill, kDecode };
+[[nodiscard]] std::string_view program_kind_name(ProgramKind kind);
+
+/// What a program is built from.
+struct BuildRequest {
+  ModelSpec spec;  ///< resolved
+  Layout layout;   ///< checked
+  Batch batch;     ///< checked
+  int rank = 0;
+  bool decay_norms = false;
+  bool operator==(const BuildRequest&) const = default;
+};
+
+struct Program {
+  ProgramKind kind{};
+  BuildRequest request;
+  int num_micro_batches = 0;
+  int num_frames = 1;
+  std::vector<Buffer> buffers;
+  std::vector<ParameterSlot> parameters;  ///< one per row of the parameter table
+  std::vector<Template> templates;
+  std::vector<Call> calls;
+
+  bool operator==(const Program&) const = default;
+  [[nodiscard]] const Buffer& buffer(BufferId id) const {
+    return buffers.at(static_cast<std::size_t>(id));
+  }
+  [[nodiscard]] std::optional<BufferId> find_buffer(std::string_view name) const;
+  BufferId add_buffer(Buffer buffer);
+  [[nodiscard]] Range whole(BufferId id) const { return {id, 0, buffer(id).bytes}; }
+  [[nodiscard]] std::optional<int> find_template(std::string_view name) const;
+  /// Index of the template, added at the end (with no call) if there is none of this name.
+  int template_index(std::string_view name);
+  Template& at(int index) { return templates.at(static_cast<std::size_t>(index)); }
+  [[nodiscard]] const Template& at(int index) const {
+    return templates.at(static_cast<std::size_t>(index));
+  }
+  /// Instructions of one step: the sum over the calls.
+  [[nodiscard]] std::int64_t num_instructions() const;
+};
+
+/// Calls `visit(call, call_index, instruction, instruction_index)` for one step in program order.
+template <typename Visit>
+void for_each_instruction(const Program& program, Visit visit) {
+  for (std::size_t c = 0; c < program.calls.size(); ++c) {
+    const Call& call = program.calls[c];
+    const auto& instructions = program.at(call.template_index).instructions;
+    for (std::size_t i = 0; i < instructions.size(); ++i) {
+      visit(call, static_cast<int>(c), instructions[i], static_cast<int>(i));
+    }
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,49 @@
+// Roots: the contiguous buffers (buckets) that hold parameters, gradients and moments.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trireme/program/program.h"
+
+namespace trireme {
+
+/// Alignment of every buffer in the arena and of every shard of a root.
+inline constexpr std::int64_t kAlignBytes = 64;
+
+/// Where each row of the parameter table lives, shared by all programs of one arena.
+struct ParameterRoots {
+  struct Row {
+    int root = 0;
+    std::int64_t offset = 0;  ///< bytes
+  };
+  std::vector<std::int64_t> bytes;  ///< of each root, padding included
+  std::vector<Row> rows;            ///< by row of the parameter table
+};
+
+/// All parameters in one root, in table order: for programs that do not train.
+[[nodiscard]] ParameterRoots single_root(const Program& program);
+
+/// The roots that `program` uses.
+[[nodiscard]] ParameterRoots roots_of(const Program& program);
+
+/// Replaces the buffers "param.NAME" (and "grad.NAME") by ranges of roots "params.K" (and
+/// "grads.K").
+void move_into_roots(Program& program, const ParameterRoots& roots);
+
+/// Number of roots, and their names.
+[[nodiscard]] int num_roots(const Program& program);
+[[nodiscard]] std::string root_name(std::string_view kind, int root);  // "params.0"
+
+/// Rows of the parameter table by (root, offset): the order in which gradients are completed.
+[[nodiscard]] std::vector<std::size_t> rows_in_root_order(const Program& program);
+
+/// Bytes [begin, end) of the shard of `rank` in a buffer of `bytes` divided over `num_ranks`.
+struct Shard {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+[[nodiscard]] Shard shard_of(std::int64_t bytes, int num_ranks, int rank);
+
+}  // namespace trireme

@@ -1,0 +1,42 @@
+// The readable form of programs. It parses back, so that programs can be checked and mutated as
+// files.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/program/program.h"
+
+namespace trireme {
+
+/// Header, buffers, parameters, templates and calls of one program:
+///
+///     program train rank=0
+///     model family=llama layers=2 ...
+///     layout pp=1 dp=2 ...
+///     batch seq=64 global_batch=8
+///     buffer L0.q activations transient f32 bytes=8192
+///     parameter 3 params.0[0:256] grads.0[0:256]
+///     template micro.first
+///       FWD QKV layer=0 compute | R x=L0.attn_norm, R w=params.0[0:4096], W y=L0.qkv | free
+///       L0.attn_norm
+///     call micro.first micro_batch=0
+///     end
+///
+/// An operand without brackets is the whole buffer; [a:b] are bytes a to b of it.
+[[nodiscard]] std::string program_text(const Program& program);
+
+/// Inverse of program_text, for one or more programs in a row. Throws UsageError naming line, token
+/// and rule.
+[[nodiscard]] std::vector<Program> parse_programs(std::string_view text);
+
+/// Every instruction of one step as a JSON object, one per executed instruction, with buffers and
+/// placement-free sizes:
+/// {"kind","rank","layout","buffers":[...],"instructions":[{op,stage,part,layer,mb,stream,uses,waits,comm}]}.
+[[nodiscard]] std::string program_json(const Program& program);
+
+/// One instruction on one line, as in program_text.
+[[nodiscard]] std::string instruction_text(const Program& program, const Instruction& instruction);
+
+}  // namespace trireme
