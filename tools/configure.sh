@@ -10,4 +10,5 @@ defaults=()
 if [[ $preset == release && ! -f build/release/CMakeCache.txt ]]; then
   defaults=(-DBUILD_TESTING=OFF -DTRIREME_BENCH=OFF)
 fi
-cmake --preset "$preset" --log-level=WARNING "${defaults[@]}" "${@:2}"
+# Quiet unless it fails; warnings go to standard error.
+report=$(cmake --preset "$preset" "${defaults[@]}" "${@:2}") || { echo "$report"; exit 1; }

@@ -14,11 +14,13 @@ check_format() {
 check_layers() { python3 tools/check_layers.py; }
 
 check_paths() {
-  if git grep -nIE '(^|[^[:alnum:]_.])/(work|root|home)/'; then
-    echo "[paths] the lines above name folders of one machine; use paths relative to the repository" >&2
-    return 1
-  fi
-  echo "paths: no tracked file names a folder of one machine"
+  local result=0
+  git grep -nIE '(^|[^[:alnum:]_.])/(work|root|home)/' || result=$?
+  case "$result" in
+    0) echo "[paths] the lines above name folders of one machine; use relative paths" >&2; return 1 ;;
+    1) echo "paths: no tracked file names a folder of one machine" ;;
+    *) return "$result" ;;
+  esac
 }
 
 case "${1:-all}" in
