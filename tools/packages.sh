@@ -24,19 +24,16 @@ declare -A group_reason=(
   [lint]="format and layer checks"
   [tidy]="static analysis"
 )
-# What the build can do without where a distribution does not have it.
+# What the build can do without.
 readonly optional_packages=" ccache "
 
 wanted=()
-reasons=()
 for group in "$@"; do
   if [[ -z "${group_packages[$group]:-}" ]]; then
     echo "[packages] unknown group '$group'; groups: ${!group_packages[*]}" >&2
     exit 2
   fi
-  read -r -d '' -a packages <<<"${group_packages[$group]}" || true
-  wanted+=("${packages[@]}")
-  reasons+=("$group: ${group_reason[$group]}")
+  for package in ${group_packages[$group]}; do wanted+=("$package"); done
 done
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
@@ -47,10 +44,21 @@ fi
 # dpkg-query fails as a whole when one package is unknown, yet still lists the others.
 installed=" $(dpkg-query -W -f '${db:Status-Status} ${Package} ' "${wanted[@]}" 2>/dev/null || true)"
 missing=()
-for package in "${wanted[@]}"; do
-  [[ "$installed" == *" installed $package "* ]] || missing+=("$package")
+reasons=()
+for group in "$@"; do
+  for package in ${group_packages[$group]}; do
+    [[ "$installed" != *" installed $package "* ]] || continue
+    missing+=("$package")
+    reasons+=("$package ($group: ${group_reason[$group]})")
+  done
 done
-((${#missing[@]})) || exit 0
+# The optional ones alone are not worth an installation: that would ask apt at each build.
+for package in "${missing[@]}"; do
+  if [[ "$optional_packages" != *" $package "* ]]; then
+    needs_apt=true
+  fi
+done
+${needs_apt:-false} || exit 0
 
 as_root=()
 if ((EUID != 0)); then
@@ -69,15 +77,8 @@ apt() {
     apt-get -q -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@" </dev/null
 }
 
-only_optional_missing() {
-  local package
-  for package in "${missing[@]}"; do
-    [[ "$optional_packages" == *" $package "* ]] || return 1
-  done
-}
-
-echo "Installing with apt-get: ${missing[*]}"
-printf '  for %s\n' "${reasons[@]}"
+echo "Installing with apt-get:"
+printf '  %s\n' "${reasons[@]}"
 apt update || echo "[packages] apt-get update failed; trying with the package lists at hand" >&2
 
 available=()
@@ -88,5 +89,4 @@ for package in "${missing[@]}"; do
     available+=("$package")
   fi
 done
-((${#available[@]})) || exit 0
-apt install -y --no-install-recommends "${available[@]}" || only_optional_missing
+apt install -y --no-install-recommends "${available[@]}"
