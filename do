@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# The one entry to everything: ./do lists the commands.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+readonly binary=build/release/trireme
+jobs=${JOBS:-$(nproc)}
+
+usage() {
+  cat <<'END'
+Usage: ./do COMMAND [ARGUMENTS]          (JOBS=4 ./do build: number of parallel jobs)
+
+  build            the program; prints its path                  ./do build
+  demo [KEYS]      build, fetch the text, train a small model    ./do demo --run.steps 20
+  test [SELECTION] build and run the tests: fast, slow or all    ./do test fast
+  bench [ARGS]     build and run the benchmarks                  ./do bench
+  format           rewrite C++ files in the house format         ./do format
+  lint             check format, layers and paths                ./do lint
+  corpus           write the training text data/kjv.txt          ./do corpus
+  clean            remove build/ (keeps runs/ and data/)         ./do clean
+
+Commands that need a missing Debian or Ubuntu package say so and install it (as root or by sudo).
+END
+}
+
+build_program() {
+  tools/packages.sh build
+  tools/configure.sh release
+  cmake --build build/release -j "$jobs" --target trireme
+}
+
+bench() {
+  tools/packages.sh build bench
+  tools/configure.sh release -DTRIREME_BENCH=ON
+  cmake --build build/release -j "$jobs"
+  exec bench/run "$@"
+}
+
+command=${1:-help}
+shift || true
+case "$command" in
+  build) build_program; echo "$binary" ;;
+  demo)
+    tools/packages.sh build corpus
+    build_program
+    tools/make_corpus.sh
+    exec "$binary" train configs/demo.toml "$@"
+    ;;
+  test) tools/packages.sh build test; exec tools/run_tests.sh release "$@" ;;
+  bench) bench "$@" ;;
+  format) tools/packages.sh lint; exec tools/lint.sh format-in-place ;;
+  lint) tools/packages.sh lint; exec tools/lint.sh ;;
+  corpus) tools/packages.sh corpus; exec tools/make_corpus.sh ;;
+  clean) rm -rf build ;;
+  help | -h | --help) usage ;;
+  *) echo "[do] unknown command '$command'" >&2; usage >&2; exit 2 ;;
+esac
