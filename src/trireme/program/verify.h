@@ -1,0 +1,43 @@
+// Static verification: what a program must satisfy before a device is touched.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/program/place.h"
+#include "trireme/program/program.h"
+
+namespace trireme {
+
+/// The first instruction that breaks a rule, and how.
+struct Violation {
+  std::string rule;      ///< "V1" … "V17"
+  int rank = 0;
+  int call = -1;         ///< index of the call, or -1 when no single instruction is at fault
+  int instruction = -1;  ///< index in the call's template
+  std::string message;   ///< names the instruction, the operand, what was found and what is due
+};
+
+struct Rule {
+  std::string_view name;
+  std::string_view claim;  ///< one line
+};
+
+/// The rules that verify() checks, in order.
+[[nodiscard]] const std::vector<Rule>& verified_rules();
+
+/// Checks the programs of one kind for some or all ranks of a world: each by itself, and the ranks given
+/// against each other (V6, V7 and the cross-rank part of V15 need the peers). Nothing if all rules hold.
+[[nodiscard]] std::optional<Violation> verify(const std::vector<Program>& programs);
+
+/// V13 on a placement: operands inside their buffers, buffers inside the arena and aligned, and two buffers
+/// share bytes only if their lives are ordered by happens-before.
+[[nodiscard]] std::optional<Violation> verify_placement(const std::vector<const Program*>& programs,
+                                                        const Placement& placement);
+
+/// Throws UsageError with the violation's rule, rank, instruction and message, if there is one.
+void require_valid(const std::optional<Violation>& violation);
+
+}  // namespace trireme
