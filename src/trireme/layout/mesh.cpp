@@ -69,6 +69,7 @@ std::vector<int> Mesh::group_of(int rank, Axis axis) const {
   }
   const int first = rank - coord_of(rank).at(axis) * stride;
   std::vector<int> group;
+  group.reserve(static_cast<std::size_t>(extent(axis)));
   for (int i = 0; i < extent(axis); ++i) group.push_back(first + i * stride);
   return group;
 }
