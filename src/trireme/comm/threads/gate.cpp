@@ -1,0 +1,66 @@
+#include "trireme/comm/threads/gate.h"
+
+#include "trireme/base/errors.h"
+
+namespace trireme {
+
+namespace {
+
+constexpr std::uint32_t kArrivedMask = Gate::kMaxMembers;
+constexpr std::uint32_t kOneRound = kArrivedMask + 1;
+constexpr std::uint32_t kClosed = std::uint32_t{1} << 31;
+constexpr std::uint32_t kRoundMask = ~(kClosed | kArrivedMask);
+
+void pause_cpu() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+Gate::Gate(int num_members) : num_members_(static_cast<std::uint32_t>(num_members)) {
+  TRI_CHECK(num_members >= 1 && num_members <= kMaxMembers);
+}
+
+std::uint32_t Gate::round() const {
+  return word_.load(std::memory_order_relaxed) & kRoundMask;
+}
+
+std::uint32_t Gate::arrive() {
+  std::uint32_t word = word_.load(std::memory_order_relaxed);
+  while ((word & kClosed) == 0) {
+    const bool is_last = (word & kArrivedMask) + 1 == num_members_;
+    const std::uint32_t next = is_last ? ((word & kRoundMask) + kOneRound) & kRoundMask : word + 1;
+    if (word_.compare_exchange_weak(word, next, std::memory_order_acq_rel,
+                                    std::memory_order_relaxed)) {
+      if (is_last && num_members_ > 1) word_.notify_all();
+      break;
+    }
+  }
+  return word & kRoundMask;
+}
+
+bool Gate::wait(std::uint32_t round, int spin_count) const {
+  for (int num_spins = 0;; ++num_spins) {
+    const std::uint32_t word = word_.load(std::memory_order_acquire);
+    if ((word & kRoundMask) != round) return true;
+    if ((word & kClosed) != 0) return false;
+    if (num_spins < spin_count) {
+      pause_cpu();
+    } else {
+      word_.wait(word, std::memory_order_acquire);
+    }
+  }
+}
+
+bool Gate::is_odd(std::uint32_t round) {
+  return (round & kOneRound) != 0;
+}
+
+void Gate::close() {
+  word_.fetch_or(kClosed, std::memory_order_acq_rel);
+  word_.notify_all();
+}
+
+}  // namespace trireme

@@ -1,0 +1,42 @@
+// A meeting point that is passed by all of its members or by none.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace trireme {
+
+/// A barrier that can be closed. Closing and the last arrival are ordered by one atomic word: a
+/// round is either complete, and then every member sees it complete even if the gate is closed
+/// afterwards, or it never will be. That is what makes it safe to touch the peers' memory past it.
+class Gate {
+ public:
+  /// At most kMaxMembers.
+  explicit Gate(int num_members);
+
+  /// The round that this member's next arrival counts for. Stable until it arrives.
+  [[nodiscard]] std::uint32_t round() const;
+
+  /// Counts this member in; the last one releases all. Publishes what was written before.
+  /// Without effect once the gate is closed. Returns the round.
+  std::uint32_t arrive();
+
+  /// Waits for `round` to complete (true), or for the gate to close before that (false): first
+  /// `spin_count` pauses, then asleep. Acquires what the members wrote before they arrived.
+  [[nodiscard]] bool wait(std::uint32_t round, int spin_count) const;
+
+  void close();
+
+  /// Rounds alternate between even and odd.
+  [[nodiscard]] static bool is_odd(std::uint32_t round);
+
+  static constexpr int kMaxMembers = (1 << 12) - 1;
+
+ private:
+  // Bit 31: closed; bits 12 to 30: round; bits 0 to 11: members that have arrived in it. 32 bits,
+  // so that atomic::wait sleeps on the word itself.
+  std::atomic<std::uint32_t> word_{0};
+  std::uint32_t num_members_;
+};
+
+}  // namespace trireme

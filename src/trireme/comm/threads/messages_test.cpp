@@ -1,0 +1,106 @@
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "trireme/base/errors.h"
+#include "trireme/comm/threads/on_ranks.h"
+
+namespace trireme {
+namespace {
+
+std::span<std::byte> bytes(std::vector<int>& values) {
+  return std::as_writable_bytes(std::span(values));
+}
+
+TEST(Messages, OfAPairArriveInOrder) {
+  on_ranks(2, [](Communicator& comm) {
+    for (int index = 0; index < 300; ++index) {
+      std::vector<int> message(static_cast<std::size_t>(index % 7), index);
+      if (comm.rank() == 0) {
+        comm.send(bytes(message), 1, index);
+      } else {
+        std::vector<int> received(message.size(), -1);
+        comm.recv(bytes(received), 0, index);
+        ASSERT_EQ(received, message) << index;
+      }
+    }
+  });
+}
+
+TEST(Messages, MayBeOverwrittenOnceSent) {
+  on_ranks(2, [](Communicator& comm) {
+    std::vector<int> message(1000);
+    for (int index = 0; index < 100; ++index) {
+      if (comm.rank() == 0) {
+        message.assign(1000, index);
+        comm.send(bytes(message), 1, 0);
+      } else {
+        comm.recv(bytes(message), 0, 0);
+        ASSERT_EQ(message, std::vector<int>(1000, index));
+      }
+    }
+  });
+}
+
+TEST(Messages, CountBytesOnTheSender) {
+  on_ranks(2, [](Communicator& comm) {
+    std::vector<int> message(5);
+    comm.rank() == 0 ? comm.send(bytes(message), 1, 0) : comm.recv(bytes(message), 0, 0);
+    EXPECT_EQ(comm.bytes_sent(), comm.rank() == 0 ? 20 : 0);
+  });
+}
+
+TEST(Messages, GoAroundARingInOneExchange) {
+  for (const int size : {2, 3, 8}) {
+    SCOPED_TRACE(size);
+    on_ranks(size, [size](Communicator& comm) {
+      const int next = (comm.rank() + 1) % size;
+      const int previous = (comm.rank() + size - 1) % size;
+      std::vector<int> held{comm.rank(), 10 * comm.rank()};
+      std::vector<int> received(2);
+      for (int step = 1; step <= 3 * size; ++step) {
+        const std::vector<Transfer> transfers{
+            {.is_send = true, .peer = next, .tag = step, .outgoing = bytes(held)},
+            {.is_send = false, .peer = previous, .tag = step, .incoming = bytes(received)}};
+        comm.exchange(transfers);
+        held = received;
+        const int origin = (comm.rank() + step * (size - 1)) % size;
+        ASSERT_EQ(held, (std::vector<int>{origin, 10 * origin}));
+      }
+    });
+  }
+}
+
+TEST(Messages, RunThroughAPipelineOfFourRanks) {
+  on_ranks(4, [](Communicator& comm) {
+    for (int micro_batch = 0; micro_batch < 50; ++micro_batch) {
+      std::vector<int> activation{micro_batch, 0};
+      if (comm.rank() > 0) comm.recv(bytes(activation), comm.rank() - 1, micro_batch);
+      activation[1] += comm.rank();
+      if (comm.rank() < 3) comm.send(bytes(activation), comm.rank() + 1, micro_batch);
+      if (comm.rank() == 3) ASSERT_EQ(activation, (std::vector<int>{micro_batch, 6}));
+    }
+  });
+}
+
+TEST(Messages, ToOneselfAreRefused) {
+  on_ranks(2, [](Communicator& comm) {
+    std::vector<int> message(1);
+    EXPECT_THROW(comm.send(bytes(message), comm.rank(), 0), UsageError);
+    EXPECT_THROW(comm.recv(bytes(message), comm.rank(), 0), UsageError);
+    EXPECT_THROW(comm.send(bytes(message), 2, 0), UsageError);
+  });
+}
+
+TEST(Messages, TwiceToOnePeerInOneExchangeAreRefused) {
+  on_ranks(2, [](Communicator& comm) {
+    std::vector<int> message(1);
+    const Transfer transfer{
+        .is_send = true, .peer = 1 - comm.rank(), .tag = 0, .outgoing = bytes(message)};
+    const std::vector<Transfer> transfers{transfer, transfer};
+    EXPECT_THROW(comm.exchange(transfers), UsageError);
+  });
+}
+
+}  // namespace
+}  // namespace trireme

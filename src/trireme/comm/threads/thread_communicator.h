@@ -1,0 +1,87 @@
+// The communicator of a rank that is a thread; made by ThreadWorld.
+#pragma once
+
+#include <chrono>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trireme/comm/communicator.h"
+#include "trireme/comm/threads/thread_group.h"
+#include "trireme/comm/threads/thread_world.h"
+#include "trireme/comm/traffic.h"
+
+namespace trireme {
+
+/// Nothing is staged and nothing is allocated per call: members read each other's buffers, and
+/// write a peer's only in the cut that is theirs by rank.
+class ThreadCommunicator final : public Communicator {
+ public:
+  /// Refers to `world` and `group`, which outlive it.
+  ThreadCommunicator(ThreadWorld& world, ThreadGroup& group, int member,
+                     const ThreadWorldOptions& options);
+
+  void exchange(std::span<const Transfer> transfers) override;
+  void barrier() override;
+  void broadcast(std::span<std::byte> buffer, int root) override;
+  void scatter(std::span<const std::byte> full, std::span<std::byte> shard, int root) override;
+  void gather(std::span<const std::byte> shard, std::span<std::byte> full, int root) override;
+  void reduce(std::span<std::byte> buffer, Reduction reduction, int root) override;
+  void all_reduce(std::span<std::byte> buffer, Reduction reduction) override;
+  void reduce_scatter(std::span<const std::byte> full, std::span<std::byte> shard,
+                      Reduction reduction) override;
+  void all_gather(std::span<const std::byte> shard, std::span<std::byte> full) override;
+  void all_to_all(std::span<const std::byte> outgoing, std::span<std::byte> incoming) override;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  /// Posts this member's call, meets the others, runs `move`, waits until all have moved.
+  template <typename Move>
+  void run(const CollectiveCall& call, const std::byte* source, std::byte* target, Move move);
+  void finish(const CollectiveCall& call, Clock::time_point met_at);
+  void sleep_for_link(Clock::time_point met_at, int num_steps, std::int64_t busiest_bytes) const;
+
+  struct ByteCut {
+    ElemRange elems = {};
+    std::int64_t begin_bytes = 0;
+  };
+  /// This rank's cut of a buffer: nobody else writes it in anyone's buffer.
+  [[nodiscard]] ByteCut own_cut(std::size_t num_bytes, Reduction reduction) const;
+  /// Reduces the cut of all members' posted sources into `targets`, which start at the cut.
+  void reduce_cut(Reduction reduction, const ByteCut& cut, std::span<std::byte* const> targets);
+
+  void check_root(CommOp op, int root) const;
+  void check_elems(CommOp op, std::span<const std::byte> buffer, Reduction reduction) const;
+  void check_shards(CommOp op, std::span<const std::byte> full,
+                    std::span<const std::byte> shard) const;
+  void check_transfers(std::span<const Transfer> transfers) const;
+
+  /// A message between post and its end.
+  struct Pending {
+    std::uint32_t round = 0;  ///< Of its channel, for both gates.
+    bool is_matched = false;
+  };
+  void post(const Transfer& transfer);
+  /// Meets the peer and, as receiver, copies. Returns whether the two sides have met.
+  [[nodiscard]] bool meet(const Transfer& transfer, std::string& mismatch);
+  [[nodiscard]] Channel& channel_of(const Transfer& transfer) const;
+  [[nodiscard]] Pending& pending_of(const Transfer& transfer);
+
+  [[nodiscard]] std::string where(CommOp op) const;
+  [[nodiscard]] std::string disagreement() const;
+  [[nodiscard]] std::string disagreement(const Transfer& transfer, const PostedMessage& sent,
+                                         const PostedMessage& wanted) const;
+  void abort_world(const std::string& message);
+  [[noreturn]] void throw_lost(CommOp op);
+
+  ThreadWorld& world_;
+  ThreadGroup& group_;
+  int spin_count_;
+  LinkModel link_;
+  std::vector<const std::byte*> sources_;  ///< Of one reduction; one a member.
+  std::vector<std::byte*> targets_;        ///< Of one reduction; at most one a member.
+  std::vector<Pending> pending_;           ///< Of one exchange; two a member: receive, send.
+};
+
+}  // namespace trireme

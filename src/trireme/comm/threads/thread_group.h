@@ -1,0 +1,90 @@
+// Where the members of one (group, purpose) meet: shared by their communicators.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/comm/communicator.h"
+#include "trireme/comm/threads/gate.h"
+#include "trireme/comm/traffic.h"
+
+namespace trireme {
+
+/// What all members must agree on (rule V6).
+struct CollectiveCall {
+  CommOp op = CommOp::kBarrier;
+  std::int64_t full_bytes = 0;
+  Reduction reduction = {};
+  int root = 0;
+  bool operator==(const CollectiveCall&) const = default;
+};
+
+/// A member's call and its buffers. Written by the member before it arrives at `entry`, read by
+/// all between `entry` and `exit`.
+struct alignas(64) PostedCall {
+  CollectiveCall call = {};
+  const std::byte* source = nullptr;
+  std::byte* target = nullptr;
+};
+
+/// One side's half of a message.
+struct PostedMessage {
+  int tag = 0;
+  std::size_t num_bytes = 0;
+  const std::byte* source = nullptr;  ///< Of the sender only.
+};
+
+/// Messages of one ordered pair of members, one at a time.
+struct alignas(64) Channel {
+  Gate met{2};    ///< Both sides have posted.
+  Gate taken{1};  ///< The receiver has copied. Never closed: it always comes after `met`.
+  // By parity of the round of `met`: the receiver may post message k + 1 while the sender still
+  // compares the two sides of message k, but not k + 2.
+  PostedMessage slots[2][2];
+
+  [[nodiscard]] PostedMessage& slot(std::uint32_t round, bool is_sender) {
+    return slots[Gate::is_odd(round) ? 1 : 0][is_sender ? 1 : 0];
+  }
+};
+
+class ThreadGroup {
+ public:
+  ThreadGroup(std::vector<int> world_ranks, std::string_view purpose);
+
+  [[nodiscard]] int size() const { return static_cast<int>(world_ranks_.size()); }
+  [[nodiscard]] const std::vector<int>& world_ranks() const { return world_ranks_; }
+  [[nodiscard]] const std::string& purpose() const { return purpose_; }
+  [[nodiscard]] Channel& channel(int source, int destination);
+
+  /// "group 'dp' of ranks {0, 2}".
+  [[nodiscard]] std::string description() const;
+  /// "rank 1 (world rank 2)".
+  [[nodiscard]] std::string member_name(int member) const;
+
+  /// No round completes any more.
+  void close();
+  /// No round with `member` completes any more.
+  void close_for(int member);
+  /// The first member that close_for has named.
+  [[nodiscard]] std::optional<int> departed_member() const;
+
+  Gate entry;  ///< All members have posted.
+  /// All members are done with each other's buffers. Never closed: past `entry` nobody waits for
+  /// anything but copies, so all arrive, and buffers outlive their readers even in an abort.
+  Gate exit;
+  std::vector<PostedCall> posted;
+  std::vector<bool> has_handle;  ///< Guarded by the world's mutex.
+
+ private:
+  std::vector<int> world_ranks_;
+  std::string purpose_;
+  std::vector<Channel> channels_;
+  std::atomic<int> departed_{-1};  ///< -1: none. Stored before the gates close.
+};
+
+}  // namespace trireme
