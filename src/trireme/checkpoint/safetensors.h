@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -86,6 +85,7 @@ class ShardedReader {
   void read_range(std::string_view name, std::int64_t first_byte, std::span<std::byte> out) const;
 
  private:
+  void open_shards(const std::filesystem::path& folder);
   [[nodiscard]] const SafetensorsReader& shard_of(std::string_view name) const;
 
   std::filesystem::path place_;
@@ -94,7 +94,8 @@ class ShardedReader {
 };
 
 /// Writes a new safetensors file from start to end: the specs first, then the data in pieces, in
-/// the order of tensors(): widest dtype first, then by name, so that data is aligned.
+/// the order of tensors(): widest dtype first, then by name, so that data is aligned. Destroyed
+/// before finish(), it removes the part-written file.
 class SafetensorsWriter {
  public:
   /// Writes the header. Throws UsageError for a repeated, reserved or non-UTF-8 name, a negative

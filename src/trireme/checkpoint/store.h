@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "trireme/checkpoint/file.h"
@@ -54,6 +55,7 @@ class CheckpointDraft {
  private:
   friend class CheckpointStore;
   explicit CheckpointDraft(std::filesystem::path dir) : dir_(std::move(dir)) {}
+  void finish(const CheckpointState& state);
 
   std::filesystem::path dir_;
   std::map<std::string, FileDigest> files_;
@@ -74,11 +76,11 @@ class CheckpointStore {
     std::filesystem::path dir;
     std::vector<std::filesystem::path> removed;  ///< by retention
   };
-  /// Writes step_<8 digits>.incomplete, waits until it is on disk, renames it, replaces `latest`,
-  /// then removes older ones by the retention rule. A complete checkpoint of the same step is
-  /// replaced. On any failure the part-written files are removed, earlier checkpoints stay as they
-  /// were, and the exception goes on. Throws ResourceError, before it writes, if fewer than
-  /// `needed_bytes` (SafetensorsWriter::file_bytes) are free.
+  /// Removes what an interrupted save left, writes step_<8 digits>.incomplete, waits until it is on
+  /// disk, renames it, replaces `latest`, then removes older ones by the retention rule. A complete
+  /// checkpoint of the same step is replaced. On any failure the part-written files are removed,
+  /// earlier checkpoints stay as they were, and the exception goes on. Throws ResourceError, before
+  /// it writes, if fewer than `needed_bytes` (SafetensorsWriter::file_bytes) are free.
   SaveReport save(const CheckpointState& state, std::int64_t needed_bytes,
                   const std::function<void(CheckpointDraft&)>& fill);
 

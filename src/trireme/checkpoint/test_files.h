@@ -1,12 +1,11 @@
 // Test only: a folder of its own for one test, and the message of what a call throws.
 #pragma once
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <string_view>
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
@@ -57,10 +56,10 @@ std::string message_of(Call call) {
   return "";
 }
 
-#define EXPECT_CONTAINS(text, part)                          \
-  do {                                                       \
-    const std::string tri_text = (text);                     \
-    EXPECT_NE(tri_text.find(part), std::string::npos)        \
+#define EXPECT_CONTAINS(text, part)                             \
+  do {                                                          \
+    const std::string tri_text = (text);                        \
+    EXPECT_NE(tri_text.find(part), std::string::npos)           \
         << "\"" << tri_text << "\" lacks \"" << (part) << "\""; \
   } while (false)
 
