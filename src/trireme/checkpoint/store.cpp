@@ -115,8 +115,13 @@ void write_latest(const fs::path& root, const std::string& name) {
   const fs::path draft = root / (kLatest + std::string(kIncomplete));
   std::error_code ignored;
   fs::remove(draft, ignored);
-  write_text(draft, name + "\n");
-  rename_path(draft, root / kLatest);
+  try {
+    write_text(draft, name + "\n");
+    rename_path(draft, root / kLatest);
+  } catch (...) {
+    fs::remove(draft, ignored);
+    throw;
+  }
   sync_directory(root);
 }
 
