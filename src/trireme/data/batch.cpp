@@ -1,0 +1,129 @@
+#include "trireme/data/batch.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include <fmt/format.h>
+
+#include "trireme/base/errors.h"
+#include "trireme/base/units.h"
+
+namespace trireme {
+namespace {
+
+/// Whole windows in `num_tokens`; written so that too few tokens cannot wrap round.
+std::int64_t count_windows(std::int64_t num_tokens, std::int64_t seq_len) {
+  return num_tokens > seq_len ? (num_tokens - 1) / seq_len : 0;
+}
+
+/// Row `row` of a [B, T] array.
+std::span<std::int32_t> row_of(std::span<std::int32_t> array_bt, std::size_t row,
+                               std::int64_t seq_len) {
+  const auto length = narrow<std::size_t>(seq_len);
+  return array_bt.subspan(row * length, length);
+}
+
+std::int64_t check_fills_global_batch(std::int64_t num_windows, std::int64_t global_batch) {
+  if (global_batch < 1) {
+    throw UsageError(
+        fmt::format("[batch] global_batch = {}: must be at least 1 sequence; correct "
+                    "it",
+                    global_batch));
+  }
+  if (num_windows < global_batch) {
+    throw UsageError(
+        fmt::format("[data] {} training windows, batch.global_batch = {}: one epoch "
+                    "must hold a global batch (0 fit); add text, or lower "
+                    "batch.global_batch or batch.seq",
+                    num_windows, global_batch));
+  }
+  return num_windows;
+}
+
+}  // namespace
+
+WindowTable::WindowTable(const Corpus& corpus, Split split, std::int64_t seq_len)
+    : corpus_(corpus), split_(split), seq_len_(seq_len), first_window_{0} {
+  if (seq_len < 1) {
+    throw UsageError(
+        fmt::format("[batch] seq = {}: a window has at least 1 token; correct it", seq_len));
+  }
+  for (int file = 0; file < corpus.num_files(); ++file) {
+    const std::int64_t num_tokens = corpus.num_tokens(file, split);
+    const std::int64_t num_windows = count_windows(num_tokens, seq_len);
+    if (num_windows == 0 && split == Split::kTrain) {
+      throw UsageError(
+          fmt::format("[data] text = \"{}\": {} training tokens, batch.seq = {}: each "
+                      "file needs at least seq + 1 = {} after the validation part is "
+                      "taken off; join short files, lower batch.seq or "
+                      "data.val_fraction",
+                      corpus.path(file), num_tokens, seq_len, seq_len + 1));
+    }
+    first_window_.push_back(first_window_.back() + num_windows);
+  }
+  if (num_windows() == 0) {
+    throw UsageError(
+        fmt::format("[data] {} validation tokens in {} files, batch.seq = {}: one "
+                    "file's part must hold seq + 1 = {}; raise data.val_fraction or "
+                    "set run.eval_every = 0",
+                    corpus.num_tokens(split), corpus.num_files(), seq_len, seq_len + 1));
+  }
+}
+
+void WindowTable::fill(std::int64_t window, std::span<std::int32_t> tokens_t,
+                       std::span<std::int32_t> labels_t) const {
+  TRI_CHECK(window >= 0 && window < num_windows());
+  TRI_CHECK(std::ssize(tokens_t) == seq_len_ && std::ssize(labels_t) == seq_len_);
+  const auto next_file = std::upper_bound(first_window_.begin(), first_window_.end(), window);
+  const auto file = static_cast<int>(next_file - first_window_.begin()) - 1;
+  const std::int64_t first = (window - *(next_file - 1)) * seq_len_;
+  corpus_.read(file, split_, first, tokens_t);
+  corpus_.read(file, split_, first + 1, labels_t);
+}
+
+TrainBatches::TrainBatches(const Corpus& corpus, TrainBatchOptions options)
+    : windows_(corpus, Split::kTrain, options.seq_len),
+      index_(check_fills_global_batch(windows_.num_windows(), options.global_batch), options.seed) {
+}
+
+void TrainBatches::fill(std::span<const std::int64_t> samples, std::span<std::int32_t> tokens_bt,
+                        std::span<std::int32_t> labels_bt) const {
+  TRI_CHECK(std::ssize(tokens_bt) == std::ssize(samples) * windows_.seq_len());
+  TRI_CHECK(labels_bt.size() == tokens_bt.size());
+  for (std::size_t row = 0; row < samples.size(); ++row) {
+    windows_.fill(index_.window_of(samples[row]), row_of(tokens_bt, row, windows_.seq_len()),
+                  row_of(labels_bt, row, windows_.seq_len()));
+  }
+}
+
+ValidationBatches::ValidationBatches(const Corpus& corpus, std::int64_t seq_len,
+                                     std::optional<std::int64_t> eval_tokens)
+    : windows_(corpus, Split::kValidation, seq_len), num_windows_(windows_.num_windows()) {
+  if (!eval_tokens) return;
+  if (*eval_tokens < 1) {
+    throw UsageError(
+        fmt::format("[run] eval_tokens = {}: an evaluation needs at least 1 token; "
+                    "raise it, or set run.eval_every = 0",
+                    *eval_tokens));
+  }
+  num_windows_ = std::min(num_windows_, (*eval_tokens - 1) / seq_len + 1);
+}
+
+void ValidationBatches::fill(std::span<const std::int64_t> windows,
+                             std::span<std::int32_t> tokens_bt,
+                             std::span<std::int32_t> labels_bt) const {
+  TRI_CHECK(std::ssize(tokens_bt) == std::ssize(windows) * windows_.seq_len());
+  TRI_CHECK(labels_bt.size() == tokens_bt.size());
+  for (std::size_t row = 0; row < windows.size(); ++row) {
+    const auto tokens_t = row_of(tokens_bt, row, windows_.seq_len());
+    const auto labels_t = row_of(labels_bt, row, windows_.seq_len());
+    if (windows[row] < num_windows_) {
+      windows_.fill(windows[row], tokens_t, labels_t);
+    } else {
+      std::fill(tokens_t.begin(), tokens_t.end(), 0);
+      std::fill(labels_t.begin(), labels_t.end(), kIgnoredLabel);
+    }
+  }
+}
+
+}  // namespace trireme
