@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "trireme/report/timeline.h"
+#include "trireme/report/trace.h"
 
 namespace trireme {
 

@@ -13,7 +13,7 @@ namespace trireme {
 /// `--section.key value` of a command line, without the dashes.
 struct ConfigOverride {
   std::string name;   ///< "optimizer.lr"
-  std::string value;  ///< as in TOML; text needs no quotes, a list may be written a,b,c
+  std::string value;  ///< as in TOML, but text is taken as it is; a list may be written a,b,c
 };
 
 /// Reads a config file, the model file that it names, and the overrides; later ones win: defaults,

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -52,9 +54,6 @@ class MetricsWriter {
   /// replacing the file at once. 0 starts a new file. Throws ResourceError if the file cannot be
   /// written.
   explicit MetricsWriter(std::filesystem::path path, std::int64_t resume_step = 0);
-  ~MetricsWriter();
-  MetricsWriter(const MetricsWriter&) = delete;
-  MetricsWriter& operator=(const MetricsWriter&) = delete;
 
   /// Throws ResourceError, for example when the disk is full.
   void write(const StepMetrics& metrics) { write_line(metrics_line(metrics)); }
@@ -64,7 +63,7 @@ class MetricsWriter {
   void write_line(std::string line);
 
   std::filesystem::path path_;
-  int file_ = -1;  ///< POSIX descriptor
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
 };
 
 }  // namespace trireme

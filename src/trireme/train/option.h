@@ -32,9 +32,6 @@ enum class OptionType : std::uint8_t {
 
 [[nodiscard]] OptionType type_of(const OptionValue& value);
 
-/// "an integer", "a list of texts", ...
-[[nodiscard]] std::string_view type_name(OptionType type);
-
 /// As in TOML, numbers in the shortest form that reads back to the same number, independent of the
 /// locale.
 [[nodiscard]] std::string toml_text(const OptionValue& value);
@@ -83,14 +80,15 @@ struct OptionSection {
 /// Nothing if there is no such key.
 [[nodiscard]] const Option* find_option(std::string_view section, std::string_view key);
 
-/// Remedy for a section that does not exist: "did you mean [optimizer]?".
+/// Remedy for a section that does not exist: the nearest one.
 [[nodiscard]] std::string section_remedy(std::string_view section);
 
 /// Remedy for a key that `section` lacks: the nearest key there, or the section where it belongs.
+/// An empty `section` stands for a key outside of any section.
 [[nodiscard]] std::string key_remedy(std::string_view section, std::string_view key);
 
-/// Throws UsageError, starting with "[where]", unless `value` is of the option's type and valid:
-/// range, words, list length, built. An integer passes as a float.
+/// Throws UsageError, starting with "[where]", unless `value`, which has the option's type, is
+/// valid: range, words, list length, built.
 void check_value(const Option& option, const OptionValue& value, std::string_view where);
 
 /// "an integer >= 1", "one of naive, bucketed, overlapped", ...

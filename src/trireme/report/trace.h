@@ -1,4 +1,4 @@
-// What happened when on which rank: the neutral form that all pictures of a run are made from.
+// What happened when on which rank, and the trace file that shows it.
 #pragma once
 
 #include <optional>
@@ -31,5 +31,10 @@ struct Timeline {
 
 /// End of the last event; 0 without events.
 [[nodiscard]] double end_seconds(const Timeline& timeline);
+
+/// A whole trace file for ui.perfetto.dev and chrome://tracing, in the JSON object format of the
+/// Trace Event Format: a process per rank, a thread per stream, a complete event ("ph": "X",
+/// microseconds with three decimals) per event. Strict JSON whatever the names hold.
+[[nodiscard]] std::string chrome_trace_json(const Timeline& timeline);
 
 }  // namespace trireme
