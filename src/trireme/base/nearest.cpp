@@ -4,9 +4,21 @@
 #include <cstddef>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "trireme/base/errors.h"
+#include "trireme/base/units.h"
 
 namespace trireme {
+namespace {
+
+// "8 or 12"; only one of them if `below` is not positive or both are equal.
+std::string either_of(std::int64_t below, std::int64_t above) {
+  if (below < 1 || below == above) return fmt::format("{}", above);
+  return fmt::format("{} or {}", below, above);
+}
+
+}  // namespace
 
 std::int64_t edit_distance(std::string_view from, std::string_view to) {
   // distances[j]: from the prefix of `from` read so far to the first j characters of `to`.
@@ -30,6 +42,25 @@ std::string_view nearest_name(std::string_view word, std::span<const std::string
                            [word](std::string_view a, std::string_view b) {
                              return edit_distance(word, a) < edit_distance(word, b);
                            });
+}
+
+std::string nearest_multiples(std::int64_t value, std::int64_t multiple) {
+  const std::int64_t above = round_up(std::max(value, multiple), multiple);
+  return either_of(value / multiple * multiple, above);
+}
+
+std::string nearest_divisors(std::int64_t number, std::int64_t value) {
+  TRI_CHECK(number >= 1);
+  std::int64_t below = 1;
+  std::int64_t above = number;
+  for (std::int64_t small = 1; small * small <= number; ++small) {
+    if (number % small != 0) continue;
+    for (const std::int64_t divisor : {small, number / small}) {
+      if (divisor <= value) below = std::max(below, divisor);
+      if (divisor >= value) above = std::min(above, divisor);
+    }
+  }
+  return either_of(std::min(below, above), above);
 }
 
 }  // namespace trireme

@@ -1,8 +1,9 @@
-// The nearest valid name to a misspelt one, for the remedy in an error message.
+// The nearest valid value to a wrong one, for the remedy in an error message.
 #pragma once
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace trireme {
@@ -15,5 +16,13 @@ namespace trireme {
 /// the candidate's characters. InternalError if there are no candidates.
 [[nodiscard]] std::string_view nearest_name(std::string_view word,
                                             std::span<const std::string_view> candidates);
+
+/// The positive multiples of `multiple` around `value`: nearest_multiples(10, 4) is "8 or 12",
+/// nearest_multiples(3, 4) is "4", nearest_multiples(8, 4) is "8".
+[[nodiscard]] std::string nearest_multiples(std::int64_t value, std::int64_t multiple);
+
+/// The divisors of `number` around `value`: nearest_divisors(12, 5) is "4 or 6". Needs
+/// number >= 1; takes the square root of `number` steps.
+[[nodiscard]] std::string nearest_divisors(std::int64_t number, std::int64_t value);
 
 }  // namespace trireme

@@ -36,5 +36,26 @@ TEST(NearestName, RefusesAnEmptyListOfCandidates) {
   EXPECT_THROW(static_cast<void>(nearest_name("x", {})), InternalError);
 }
 
+TEST(NearestMultiples, LieBelowAndAbove) {
+  EXPECT_EQ(nearest_multiples(10, 4), "8 or 12");
+  EXPECT_EQ(nearest_multiples(8, 4), "8");
+}
+
+TEST(NearestMultiples, ArePositive) {
+  EXPECT_EQ(nearest_multiples(3, 4), "4");
+  EXPECT_EQ(nearest_multiples(-9, 4), "4");
+}
+
+TEST(NearestDivisors, LieBelowAndAbove) {
+  EXPECT_EQ(nearest_divisors(12, 5), "4 or 6");
+  EXPECT_EQ(nearest_divisors(6, 4), "3 or 6");
+  EXPECT_EQ(nearest_divisors(7, 3), "1 or 7");
+}
+
+TEST(NearestDivisors, StayBetweenOneAndTheNumber) {
+  EXPECT_EQ(nearest_divisors(12, 0), "1");
+  EXPECT_EQ(nearest_divisors(12, 50), "12");
+}
+
 }  // namespace
 }  // namespace trireme

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "trireme/layout/mesh.h"
 #include "trireme/model/spec.h"
@@ -57,18 +56,21 @@ void check_layout(const ModelSpec& spec, const Layout& layout, const Batch& batc
 
 /// One line, one grammar for plan, simulate, train --layout and metrics, e.g.
 /// "pp=1 dp=2 cp=1 tp=1 sp=0 zero=1 mbs=4 dp_sync=overlapped recompute=selective".
-/// Fields in this order; fields at their default may be left out when parsing.
+/// Fields in this order, plus "ep=2" after tp and "bucket_mib=10" after dp_sync when they differ
+/// from the default. sp (sequence parallelism) is not built yet and always 0. Does not check
+/// ranges: that is check_layout's task.
 [[nodiscard]] std::string layout_text(const Layout& layout, const Batch& batch);
 
-/// Inverse of layout_text; `mbs` goes to `batch.micro_batch`. Throws UsageError for unknown keys,
-/// repeated keys and bad values, naming key and nearest valid key.
+/// Inverse of layout_text; `mbs` goes to `batch.micro_batch`. Fields may be in any order; one that
+/// is left out keeps its value. Throws UsageError for unknown keys, repeated keys and bad values,
+/// naming key and nearest valid key; `layout` and `batch` are then unchanged.
 void parse_layout_text(std::string_view text, Layout& layout, Batch& batch);
 
 /// Bytes of model state per rank for `num_parameters` under mixed-precision Adam, without padding:
 /// 2 + 4 (bf16 parameter, fp32 gradient) + 12 (fp32 master, m, v) = 18 per parameter; ZeRO-1
 /// divides the 12, ZeRO-2 also the gradients, ZeRO-3 also the parameters by dp (arXiv:1910.02054,
 /// figure 1, with fp32 gradients). In fp32 the parameter is its own master: 4 + 4 + 8 = 16, of
-/// which ZeRO-1 divides the 8.
+/// which ZeRO-1 divides the 8. Where dp does not divide, the fullest rank's share.
 struct StateBytes {
   std::int64_t parameters = 0;
   std::int64_t gradients = 0;

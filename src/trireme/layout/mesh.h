@@ -33,6 +33,7 @@ class Mesh {
 
   [[nodiscard]] int size() const;
   [[nodiscard]] int extent(Axis axis) const { return extents_.at(axis); }
+  /// InternalError for a coordinate or a rank that lies outside the mesh.
   [[nodiscard]] int rank_of(MeshCoord coord) const;
   [[nodiscard]] MeshCoord coord_of(int rank) const;
   /// The ranks that differ from `rank` only along `axis`, ascending; includes `rank`.

@@ -18,7 +18,9 @@ struct FlopsPerToken {
   [[nodiscard]] std::int64_t causal() const { return matmul + attention_causal; }
 };
 
-/// A tied table counts once, as the head. `spec` must be resolved.
+/// A tied table counts once, as the head. `spec` must be resolved. UsageError if `seq` is so long
+/// that the count leaves 64 bits. torchtitan models/utils.py and Korthikanti et al. 2022
+/// (arXiv:2205.05198), appendix A.
 [[nodiscard]] FlopsPerToken flops_per_token(const ModelSpec& spec, std::int64_t seq);
 
 /// Activation bytes that one GPT layer keeps for backward without recomputation, with 16-bit values

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "trireme/model/spec.h"
@@ -39,8 +40,9 @@ enum class TpSharding : std::uint8_t {
   kReplicated,   ///< the same on each rank
   kPartialGrad,  ///< the same on each rank, but under sequence parallelism each has a part of the
                  ///< gradient
-  kRows,         ///< dim 0 (output features or vocabulary) is split, per HF view of a fused root
-  kColumns,      ///< dim 1 (input features) is split
+  kRows,  ///< dim 0 (output features or vocabulary) is split; of a fused root each of q, k, v (also
+          ///< of gpt2's c_attn, which is one view) or gate, up on its own
+  kColumns,  ///< dim 1 (input features) is split
 };
 
 enum class Init : std::uint8_t { kNormal, kOnes, kZeros };
@@ -78,10 +80,12 @@ struct Parameter {
 /// A tied head has no row: it is the token table, see `head_index`.
 class ParameterTable {
  public:
-  /// `spec` must be resolved.
+  /// `spec` must be resolved, else InternalError.
   explicit ParameterTable(const ModelSpec& spec);
 
-  [[nodiscard]] const std::vector<Parameter>& rows() const { return rows_; }
+  [[nodiscard]] const std::vector<Parameter>& rows() const& { return rows_; }
+  /// By value, so that `for (... : ParameterTable(spec).rows())` does not outlive its table.
+  [[nodiscard]] std::vector<Parameter> rows() && { return std::move(rows_); }
   [[nodiscard]] std::int64_t size() const { return static_cast<std::int64_t>(rows_.size()); }
   /// Row index of the parameter with this role (and layer), if the model has it.
   [[nodiscard]] std::optional<std::int64_t> find(ParameterRole role,
@@ -99,7 +103,7 @@ class ParameterTable {
 /// Initial value of elements [first, first + out.size()) of a parameter in root order: a pure
 /// function of (seed, HF view name, element index within the view), so the same under every layout
 /// and fusion. Matrices: N(0, 0.02); attention output and MLP down: 0.02 / sqrt(2 L); norms 1;
-/// biases 0.
+/// biases 0. `out` has room for `num_elems`; InternalError if the range leaves the parameter.
 void init_elems(const Parameter& parameter, std::uint64_t seed, std::int64_t first, float* out,
                 std::int64_t num_elems);
 

@@ -1,0 +1,115 @@
+#include "trireme/layout/layout.h"
+
+#include <array>
+#include <cstddef>
+
+#include <fmt/format.h>
+
+#include "trireme/base/errors.h"
+#include "trireme/base/nearest.h"
+#include "trireme/base/units.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::array<std::string_view, 3> kRecomputeNames = {"none", "selective", "full"};
+constexpr std::array<std::string_view, 3> kDpSyncNames = {"naive", "bucketed", "overlapped"};
+
+// So that products of two of them fit 64 bits.
+constexpr std::int64_t kMaxBatchField = (std::int64_t{1} << 31) - 1;
+constexpr double kMaxBucketMib = 0x1p30;  // 1 PiB; its bytes fit 64 bits
+
+void check_degrees(const Layout& layout) {
+  static_cast<void>(layout.mesh());  // refuses pp, dp, cp, tp < 1
+  if (layout.ep < 1) {
+    throw UsageError(fmt::format("[layout] ep = {}: must be at least 1; use ep = 1", layout.ep));
+  }
+  if (layout.zero < 0 || layout.zero > 3) {
+    throw UsageError(fmt::format("[layout] zero = {}: must be a stage from 0 to 3; use zero = {}",
+                                 layout.zero, layout.zero < 0 ? 0 : 1));
+  }
+  if (!(layout.bucket_mib > 0.0 && layout.bucket_mib <= kMaxBucketMib)) {
+    throw UsageError(
+        fmt::format("[layout] bucket_mib = {}: must be above 0 and at most {} MiB; use 25",
+                    layout.bucket_mib, kMaxBucketMib));
+  }
+}
+
+void check_is_built(const Layout& layout) {
+  struct Unbuilt {
+    std::string_view field;
+    int value;
+    std::string_view feature;
+  };
+  for (const Unbuilt& unbuilt : {Unbuilt{"pp", layout.pp, "pipeline parallelism"},
+                                 Unbuilt{"cp", layout.cp, "context parallelism"},
+                                 Unbuilt{"tp", layout.tp, "tensor parallelism"},
+                                 Unbuilt{"ep", layout.ep, "expert parallelism"}}) {
+    if (unbuilt.value == 1) continue;
+    throw UsageError(fmt::format("[layout] {0} = {1}: {2} is not built yet; use {0} = 1",
+                                 unbuilt.field, unbuilt.value, unbuilt.feature));
+  }
+  if (layout.zero >= 2) {
+    throw UsageError(fmt::format(
+        "[layout] zero = {}: ZeRO stages 2 and 3 are not built yet; use zero = 1", layout.zero));
+  }
+}
+
+void check_batch_field(std::string_view field, std::int64_t value) {
+  if (value >= 1 && value <= kMaxBatchField) return;
+  throw UsageError(fmt::format("[batch] {} = {}: must be from 1 to {}; use {}", field, value,
+                               kMaxBatchField, value < 1 ? 1 : kMaxBatchField));
+}
+
+void check_batch(const ModelSpec& spec, const Layout& layout, const Batch& batch) {
+  check_batch_field("seq", batch.seq);
+  check_batch_field("micro_batch", batch.micro_batch);
+  check_batch_field("global_batch", batch.global_batch);
+  if (spec.max_seq > 0 && batch.seq > spec.max_seq) {
+    throw UsageError(
+        fmt::format("[batch] seq = {} with [model] max_seq = {}: a sequence must not be longer "
+                    "than max_seq; use seq = {}",
+                    batch.seq, spec.max_seq, spec.max_seq));
+  }
+  const std::int64_t sequences = batch.micro_batch * layout.dp;
+  if (batch.global_batch % sequences != 0) {
+    throw UsageError(fmt::format(
+        "[batch] global_batch = {} with micro_batch = {} and dp = {}: must be a multiple of "
+        "micro_batch * dp = {}; use global_batch = {}",
+        batch.global_batch, batch.micro_batch, layout.dp, sequences,
+        nearest_multiples(batch.global_batch, sequences)));
+  }
+}
+
+}  // namespace
+
+std::string_view recompute_name(Recompute recompute) {
+  return kRecomputeNames.at(static_cast<std::size_t>(recompute));
+}
+
+std::string_view dp_sync_name(DpSync sync) {
+  return kDpSyncNames.at(static_cast<std::size_t>(sync));
+}
+
+std::int64_t Batch::num_micro_batches(const Layout& layout) const {
+  return div_exact(global_batch, micro_batch * layout.dp);
+}
+
+void check_layout(const ModelSpec& spec, const Layout& layout, const Batch& batch) {
+  check_degrees(layout);
+  check_is_built(layout);
+  check_batch(spec, layout, batch);
+}
+
+StateBytes model_state_bytes(std::int64_t num_parameters, bool is_bf16, int zero, int dp) {
+  TRI_CHECK(num_parameters >= 0 && 0 <= zero && zero <= 3 && dp >= 1);
+  const auto held_elems = [&](int first_stage_that_shards) {
+    return zero >= first_stage_that_shards ? div_ceil(num_parameters, dp) : num_parameters;
+  };
+  return {.parameters = held_elems(3) * (is_bf16 ? 2 : 4),
+          .gradients = held_elems(2) * 4,
+          .master = is_bf16 ? held_elems(1) * 4 : 0,
+          .moments = held_elems(1) * 8};
+}
+
+}  // namespace trireme

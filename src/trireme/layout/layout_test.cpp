@@ -1,0 +1,165 @@
+#include "trireme/layout/layout.h"
+
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "trireme/base/errors.h"
+
+namespace trireme {
+namespace {
+
+ModelSpec small_llama(std::int64_t max_seq = 0) {
+  return resolved(
+      {.layers = 2, .hidden = 64, .heads = 4, .ffn = 128, .vocab = 256, .max_seq = max_seq});
+}
+
+constexpr Batch kBatch = {.seq = 16, .micro_batch = 1, .global_batch = 8};
+
+std::string refusal(const Layout& layout, const Batch& batch = kBatch,
+                    const ModelSpec& spec = small_llama()) {
+  try {
+    check_layout(spec, layout, batch);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(CheckLayout, AcceptsDataParallelismWithZero1) {
+  EXPECT_EQ(refusal({.dp = 8, .zero = 1}), "");
+}
+
+TEST(CheckLayout, RefusesByNameWhatIsNotBuilt) {
+  EXPECT_EQ(refusal({.pp = 2}),
+            "[layout] pp = 2: pipeline parallelism is not built yet; use pp = 1");
+  EXPECT_EQ(refusal({.cp = 4}),
+            "[layout] cp = 4: context parallelism is not built yet; use cp = 1");
+  EXPECT_EQ(refusal({.tp = 2}), "[layout] tp = 2: tensor parallelism is not built yet; use tp = 1");
+  EXPECT_EQ(refusal({.ep = 2}), "[layout] ep = 2: expert parallelism is not built yet; use ep = 1");
+  EXPECT_EQ(refusal({.dp = 2, .zero = 2}),
+            "[layout] zero = 2: ZeRO stages 2 and 3 are not built yet; use zero = 1");
+  EXPECT_EQ(refusal({.dp = 2, .zero = 3}),
+            "[layout] zero = 3: ZeRO stages 2 and 3 are not built yet; use zero = 1");
+}
+
+TEST(CheckLayout, RefusesDegreesBelowOne) {
+  EXPECT_EQ(refusal({.dp = 0}), "[layout] dp = 0: must be at least 1; use dp = 1");
+  EXPECT_EQ(refusal({.tp = -1}), "[layout] tp = -1: must be at least 1; use tp = 1");
+  EXPECT_EQ(refusal({.ep = 0}), "[layout] ep = 0: must be at least 1; use ep = 1");
+}
+
+TEST(CheckLayout, RefusesAZeroStageThatDoesNotExist) {
+  EXPECT_EQ(refusal({.zero = -1}), "[layout] zero = -1: must be a stage from 0 to 3; use zero = 0");
+  EXPECT_EQ(refusal({.zero = 4}), "[layout] zero = 4: must be a stage from 0 to 3; use zero = 1");
+}
+
+TEST(CheckLayout, RefusesABucketSizeThatIsNotPositiveAndFinite) {
+  const std::string rule = ": must be above 0 and at most 1073741824 MiB; use 25";
+  EXPECT_EQ(refusal({.bucket_mib = 0.0}), "[layout] bucket_mib = 0" + rule);
+  EXPECT_EQ(refusal({.bucket_mib = -2.5}), "[layout] bucket_mib = -2.5" + rule);
+  EXPECT_EQ(refusal({.bucket_mib = std::nan("")}), "[layout] bucket_mib = nan" + rule);
+  EXPECT_EQ(refusal({.bucket_mib = std::numeric_limits<double>::infinity()}),
+            "[layout] bucket_mib = inf" + rule);
+}
+
+TEST(CheckLayout, RefusesBatchFieldsOutOfRange) {
+  EXPECT_EQ(refusal({}, {.seq = 0}), "[batch] seq = 0: must be from 1 to 2147483647; use 1");
+  EXPECT_EQ(refusal({}, {.seq = 16, .micro_batch = -1}),
+            "[batch] micro_batch = -1: must be from 1 to 2147483647; use 1");
+  EXPECT_EQ(refusal({}, {.seq = 16, .global_batch = std::int64_t{1} << 40}),
+            "[batch] global_batch = 1099511627776: must be from 1 to 2147483647; use 2147483647");
+}
+
+TEST(CheckLayout, RefusesASequenceLongerThanTheModelAllows) {
+  EXPECT_EQ(refusal({}, {.seq = 33}, small_llama(32)),
+            "[batch] seq = 33 with [model] max_seq = 32: a sequence must not be longer than "
+            "max_seq; use seq = 32");
+  EXPECT_EQ(refusal({}, {.seq = 32}, small_llama(32)), "");
+}
+
+TEST(CheckLayout, NamesTheNearestValidGlobalBatches) {
+  EXPECT_EQ(refusal({.dp = 2}, {.seq = 16, .micro_batch = 2, .global_batch = 10}),
+            "[batch] global_batch = 10 with micro_batch = 2 and dp = 2: must be a multiple of "
+            "micro_batch * dp = 4; use global_batch = 8 or 12");
+}
+
+TEST(CheckLayout, NamesOnlyTheUpperGlobalBatchWhenThereIsNoLowerOne) {
+  EXPECT_EQ(refusal({.dp = 2}, {.seq = 16, .micro_batch = 2, .global_batch = 3}),
+            "[batch] global_batch = 3 with micro_batch = 2 and dp = 2: must be a multiple of "
+            "micro_batch * dp = 4; use global_batch = 4");
+}
+
+// Ultra-Scale Playbook, "data parallelism": 4 Mi tokens a step at 4096 tokens a sequence.
+TEST(Batch, FourMebiTokensTakeFourMicroBatchesOn128Ranks) {
+  const Batch batch = {.seq = 4096, .micro_batch = 2, .global_batch = 1024};
+  EXPECT_EQ(batch.tokens_per_step(), 4 * 1024 * 1024);
+  EXPECT_EQ(batch.num_micro_batches({.dp = 128}), 4);
+}
+
+TEST(Batch, FourMebiTokensTakeOneMicroBatchOn512Ranks) {
+  const Batch batch = {.seq = 4096, .micro_batch = 2, .global_batch = 1024};
+  EXPECT_EQ(batch.num_micro_batches({.dp = 512}), 1);
+}
+
+// known_faults F04: 2 * 1 * 64 * 3, whatever tp and cp are.
+TEST(Batch, TokensPerStepDoNotCountTensorOrContextRanks) {
+  const Batch batch = {.seq = 64, .micro_batch = 1, .global_batch = 6};
+  const Layout layout = {.dp = 2, .cp = 2, .tp = 2};
+  EXPECT_EQ(batch.num_micro_batches(layout), 3);
+  EXPECT_EQ(batch.tokens_per_step(), 384);
+  EXPECT_EQ(layout.world(), 8);
+}
+
+TEST(Batch, ANumberOfMicroBatchesThatIsNotWholeIsABug) {
+  const Batch batch = {.seq = 64, .micro_batch = 2, .global_batch = 10};
+  EXPECT_THROW(static_cast<void>(batch.num_micro_batches({.dp = 2})), InternalError);
+}
+
+constexpr std::int64_t kGiga = 1'000'000'000;
+
+TEST(ModelStateBytes, AreEighteenPerParameterInBf16) {
+  EXPECT_EQ(model_state_bytes(7 * kGiga, true, 0, 64).total(), 126 * kGiga);
+  EXPECT_EQ(model_state_bytes(70 * kGiga, true, 0, 1).total(), 1260 * kGiga);
+}
+
+TEST(ModelStateBytes, SplitIntoTheirKindsInBf16) {
+  const StateBytes bytes = model_state_bytes(1000, true, 0, 1);
+  EXPECT_EQ(bytes.parameters, 2000);
+  EXPECT_EQ(bytes.gradients, 4000);
+  EXPECT_EQ(bytes.master, 4000);
+  EXPECT_EQ(bytes.moments, 8000);
+}
+
+TEST(ModelStateBytes, Zero1DividesMasterAndMoments) {
+  EXPECT_EQ(model_state_bytes(6400, true, 1, 64).total(), 6400 * 6 + 6400 * 12 / 64);
+}
+
+TEST(ModelStateBytes, Zero2AlsoDividesGradients) {
+  EXPECT_EQ(model_state_bytes(6400, true, 2, 64).total(), 6400 * 2 + 6400 * 16 / 64);
+}
+
+TEST(ModelStateBytes, Zero3DividesEverything) {
+  EXPECT_EQ(model_state_bytes(6400, true, 3, 64).total(), 6400 * 18 / 64);
+}
+
+TEST(ModelStateBytes, AreSixteenPerParameterInFp32WithoutAMaster) {
+  const StateBytes bytes = model_state_bytes(1000, false, 0, 4);
+  EXPECT_EQ(bytes.total(), 16000);
+  EXPECT_EQ(bytes.master, 0);
+}
+
+TEST(ModelStateBytes, InFp32TheZeroStagesDivideMomentsGradientsParameters) {
+  EXPECT_EQ(model_state_bytes(6400, false, 1, 64).total(), 6400 * 8 + 6400 * 8 / 64);
+  EXPECT_EQ(model_state_bytes(6400, false, 2, 64).total(), 6400 * 4 + 6400 * 12 / 64);
+  EXPECT_EQ(model_state_bytes(6400, false, 3, 64).total(), 6400 * 16 / 64);
+}
+
+TEST(ModelStateBytes, AnUnevenShardIsTheFullestRanks) {
+  EXPECT_EQ(model_state_bytes(10, true, 1, 4).master, 3 * 4);
+}
+
+}  // namespace
+}  // namespace trireme

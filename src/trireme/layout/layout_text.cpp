@@ -1,0 +1,169 @@
+// The one-line form of a layout; every key is one row of kKeys.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <system_error>
+#include <type_traits>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "trireme/base/errors.h"
+#include "trireme/base/nearest.h"
+#include "trireme/layout/layout.h"
+
+namespace trireme {
+namespace {
+
+struct Field {
+  std::string_view key;
+  std::string_view value;
+};
+
+[[noreturn]] void refuse(const Field& field, std::string_view rule_and_remedy) {
+  throw UsageError(fmt::format("[layout] {}={}: {}", field.key, field.value, rule_and_remedy));
+}
+
+template <typename Number>
+Number number_of(const Field& field) {
+  Number number{};
+  const char* const end = field.value.data() + field.value.size();
+  const auto [stop, error] = std::from_chars(field.value.data(), end, number);
+  if (error == std::errc{} && stop == end) return number;
+  const std::string_view kind = std::is_integral_v<Number> ? "a whole number" : "a number";
+  refuse(field,
+         fmt::format("the value must be {} in range; use for example {}=1", kind, field.key));
+}
+
+// The enumerator with this name; `name_of` names the enumerators 0, 1 and 2.
+template <typename Enum>
+Enum enumerator_of(const Field& field, std::string_view (*name_of)(Enum)) {
+  std::array<std::string_view, 3> names;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    names.at(i) = name_of(static_cast<Enum>(i));
+    if (field.value == names.at(i)) return static_cast<Enum>(i);
+  }
+  refuse(field, fmt::format("must be one of {}; use {}={}", fmt::join(names, ", "), field.key,
+                            nearest_name(field.value, names)));
+}
+
+template <int Layout::*kMember>
+void read_int(const Field& field, Layout& layout, Batch& /*batch*/) {
+  layout.*kMember = number_of<int>(field);
+}
+
+template <int Layout::*kMember>
+std::string write_int(const Layout& layout, const Batch& /*batch*/) {
+  return fmt::format("{}", layout.*kMember);
+}
+
+void read_sp(const Field& field, Layout& /*layout*/, Batch& /*batch*/) {
+  if (number_of<int>(field) != 0) refuse(field, "sequence parallelism is not built yet; use sp=0");
+}
+
+void read_schedule(const Field& field, Layout& /*layout*/, Batch& /*batch*/) {
+  refuse(field, "pipeline schedules are not built yet; leave schedule out");
+}
+
+struct Key {
+  std::string_view name;
+  void (*read)(const Field& field, Layout& layout, Batch& batch);
+  std::string (*write)(const Layout& layout, const Batch& batch);  // "": left out of the line
+};
+
+constexpr std::array<Key, 12> kKeys = {{
+    {"pp", read_int<&Layout::pp>, write_int<&Layout::pp>},
+    {"dp", read_int<&Layout::dp>, write_int<&Layout::dp>},
+    {"cp", read_int<&Layout::cp>, write_int<&Layout::cp>},
+    {"tp", read_int<&Layout::tp>, write_int<&Layout::tp>},
+    {"ep", read_int<&Layout::ep>,
+     [](const Layout& layout, const Batch&) {
+       return layout.ep == Layout{}.ep ? "" : fmt::format("{}", layout.ep);
+     }},
+    {"sp", read_sp, [](const Layout&, const Batch&) { return std::string("0"); }},
+    {"zero", read_int<&Layout::zero>, write_int<&Layout::zero>},
+    {"mbs",
+     [](const Field& field, Layout&, Batch& batch) {
+       batch.micro_batch = number_of<std::int64_t>(field);
+     },
+     [](const Layout&, const Batch& batch) { return fmt::format("{}", batch.micro_batch); }},
+    {"schedule", read_schedule, [](const Layout&, const Batch&) { return std::string(); }},
+    {"dp_sync",
+     [](const Field& field, Layout& layout, Batch&) {
+       layout.dp_sync = enumerator_of(field, dp_sync_name);
+     },
+     [](const Layout& layout, const Batch&) { return std::string(dp_sync_name(layout.dp_sync)); }},
+    {"bucket_mib",
+     [](const Field& field, Layout& layout, Batch&) {
+       layout.bucket_mib = number_of<double>(field);
+     },
+     [](const Layout& layout, const Batch&) {
+       return layout.bucket_mib == Layout{}.bucket_mib ? "" : fmt::format("{}", layout.bucket_mib);
+     }},
+    {"recompute",
+     [](const Field& field, Layout& layout, Batch&) {
+       layout.recompute = enumerator_of(field, recompute_name);
+     },
+     [](const Layout& layout, const Batch&) {
+       return std::string(recompute_name(layout.recompute));
+     }},
+}};
+
+const Key& key_of(const Field& field) {
+  std::array<std::string_view, kKeys.size()> names;
+  for (std::size_t i = 0; i < kKeys.size(); ++i) {
+    names.at(i) = kKeys.at(i).name;
+    if (field.key == names.at(i)) return kKeys.at(i);
+  }
+  refuse(field, fmt::format("unknown key '{}'; the nearest valid key is '{}'", field.key,
+                            nearest_name(field.key, names)));
+}
+
+std::vector<Field> fields_of(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  std::vector<Field> fields;
+  for (std::size_t first = text.find_first_not_of(kSpace); first != std::string_view::npos;
+       first = text.find_first_not_of(kSpace, first)) {
+    const std::size_t last = std::min(text.find_first_of(kSpace, first), text.size());
+    const std::string_view word = text.substr(first, last - first);
+    const std::size_t equals = word.find('=');
+    if (equals == std::string_view::npos) {
+      throw UsageError(fmt::format(
+          "[layout] '{}': every field must be key=value; use for example dp=2 zero=1", word));
+    }
+    fields.push_back({.key = word.substr(0, equals), .value = word.substr(equals + 1)});
+    first = last;
+  }
+  return fields;
+}
+
+}  // namespace
+
+std::string layout_text(const Layout& layout, const Batch& batch) {
+  std::string text;
+  for (const Key& key : kKeys) {
+    const std::string value = key.write(layout, batch);
+    if (value.empty()) continue;
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", key.name, value);
+  }
+  return text;
+}
+
+void parse_layout_text(std::string_view text, Layout& layout, Batch& batch) {
+  Layout new_layout = layout;
+  Batch new_batch = batch;
+  std::vector<std::string_view> seen;
+  for (const Field& field : fields_of(text)) {
+    const Key& key = key_of(field);
+    if (std::find(seen.begin(), seen.end(), field.key) != seen.end()) {
+      refuse(field, fmt::format("'{}' is given twice; keep one of them", field.key));
+    }
+    seen.push_back(field.key);
+    key.read(field, new_layout, new_batch);
+  }
+  layout = new_layout;
+  batch = new_batch;
+}
+
+}  // namespace trireme
