@@ -1,0 +1,69 @@
+// Causal attention with grouped heads; the score matrix exists only one tile at a time.
+// Letters: B batch, T seq_len (queries), H heads, G kv_heads, D head_dim, N = B*T tokens.
+// Dao et al. 2022 (arXiv:2205.14135), algorithms 1 and 4.
+#pragma once
+
+#include <cstdint>
+
+#include "trireme/kernels/cpu/dropout.h"
+#include "trireme/kernels/cpu/isa.h"
+
+namespace trireme::kernels {
+
+/// Query i sits at position query_offset + i and sees the keys at positions <= it and < kv_len.
+/// Query head h uses kv head h / (H/G). Scores are scaled by 1/sqrt(D).
+struct AttentionShape {
+  std::int64_t batch = 0;
+  std::int64_t seq_len = 0;
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t cache_rows = 0;    ///< rows a head of k and v; training: seq_len
+  std::int64_t kv_len = 0;        ///< rows in use; training: seq_len
+  std::int64_t query_offset = 0;  ///< training: 0
+  std::int64_t first_head = 0;    ///< global number of head 0 (tp shards); only dropout reads it
+};
+
+/// FLOPs of the causal half: 4*D per visible (query, key) pair and head. Backward does 2.5 times
+/// that.
+[[nodiscard]] double attention_forward_flops(const AttentionShape& shape);
+
+struct AttentionForward {
+  const float* q = nullptr;  ///< [B,H,T,D]
+  const float* k = nullptr;  ///< [B,G,cache_rows,D]
+  const float* v = nullptr;  ///< as k
+  float* o = nullptr;        ///< [N, H*D], token-major
+  float* lse = nullptr;      ///< [B,H,T] natural log of the softmax's denominator
+  DropoutSite dropout = {};  ///< of the probabilities
+  void* scratch = nullptr;   ///< attention_forward_scratch_bytes, alignment 64
+};
+
+/// Tiles of each thread; `num_threads` is the OpenMP setting under which the kernel will run (fewer
+/// is allowed).
+[[nodiscard]] std::int64_t attention_forward_scratch_bytes(const AttentionShape& shape,
+                                                           int num_threads);
+/// A query's bits depend only on its own sequence and head, not on batch or threads.
+void attention_forward(const AttentionShape& shape, const AttentionForward& args,
+                       const IsaKernels& isa = isa_kernels());
+
+struct AttentionBackward {
+  const float* q = nullptr;
+  const float* k = nullptr;
+  const float* v = nullptr;
+  const float* o = nullptr;
+  const float* lse = nullptr;
+  const float* d_o = nullptr;  ///< [N, H*D]
+  float* dq = nullptr;         ///< [B,H,T,D]
+  float* dk = nullptr;         ///< [B,G,cache_rows,D]; rows < kv_len are written
+  float* dv = nullptr;         ///< as dk
+  DropoutSite dropout = {};    ///< equal to forward's: the mask is drawn again
+  void* scratch = nullptr;     ///< attention_backward_scratch_bytes, alignment 64
+};
+
+[[nodiscard]] std::int64_t attention_backward_scratch_bytes(const AttentionShape& shape,
+                                                            int num_threads);
+/// Recomputes the scores tile by tile. dk and dv sum the heads of a group in ascending order.
+void attention_backward(const AttentionShape& shape, const AttentionBackward& args,
+                        const IsaKernels& isa = isa_kernels());
+
+}  // namespace trireme::kernels

@@ -1,0 +1,39 @@
+// Dropout whose mask is a pure function of (key, global sample, token, channel), so that every
+// layout and every recomputation draws the same one.
+#pragma once
+
+#include <cstdint>
+
+#include "trireme/kernels/cpu/isa.h"
+
+namespace trireme::kernels {
+
+/// One place where dropout is applied, in one step.
+struct DropoutSite {
+  std::uint64_t key = 0;                  ///< already mixes seed, step, layer and site
+  float p = 0;                            ///< probability of a zero, in [0, 1); 0: no dropout
+  const std::int64_t* samples = nullptr;  ///< [B] global sample index of each row, < 2^48
+};
+
+/// x is [B,T,C], token-major; its first token sits at `first_token` of its sample (a shard of the
+/// sequence has its own).
+struct DropoutShape {
+  std::int64_t batch = 0;
+  std::int64_t seq_len = 0;
+  std::int64_t channels = 0;
+  std::int64_t first_token = 0;
+};
+
+/// out = mask * x / (1 - p); `out` may be `x`. The mask keeps where uniform >= p: Philox4x32-10
+/// with counter {16*(c/64) + c%16, token, sample} and word (c/16)%4, the same for all instruction
+/// sets.
+void dropout_forward(const DropoutShape& shape, const DropoutSite& site, const float* x, float* out,
+                     const IsaKernels& isa = isa_kernels());
+
+/// The same function, of the gradient: dx = mask * dy / (1 - p).
+inline void dropout_backward(const DropoutShape& shape, const DropoutSite& site, const float* dy,
+                             float* dx, const IsaKernels& isa = isa_kernels()) {
+  dropout_forward(shape, site, dy, dx, isa);
+}
+
+}  // namespace trireme::kernels

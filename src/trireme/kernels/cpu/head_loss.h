@@ -1,0 +1,78 @@
+// Output head and cross-entropy, fused over chunks of tokens, so that there are never more logits
+// than chunk * V. Letters: N tokens, C hidden, V vocab.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "trireme/kernels/cpu/isa.h"
+#include "trireme/kernels/cpu/matmul.h"
+
+namespace trireme::kernels {
+
+struct HeadLossShape {
+  std::int64_t num_tokens = 0;
+  std::int64_t hidden = 0;
+  std::int64_t vocab = 0;
+  /// Tokens a chunk; part of the numerics (the weight gradient adds chunk after chunk).
+  std::int64_t chunk_tokens = 256;
+};
+
+struct HeadLossTrain {
+  const float* x = nullptr;              ///< [N,C] output of the final norm
+  const float* w = nullptr;              ///< [V,C]
+  const std::int32_t* labels = nullptr;  ///< [N]; negative: ignored
+  const float* inv_tokens = nullptr;     ///< one scalar: 1 / valid tokens of the global batch
+  float* dx = nullptr;                   ///< [N,C]; must not overlap x
+  float* dw = nullptr;                   ///< [V,C], or nullptr: not wanted (frozen)
+  bool accumulate_dw = false;
+  double* loss_sum = nullptr;  ///< += sum of token losses in nats, not scaled by inv_tokens
+  void* scratch = nullptr;     ///< scratch_bytes(), alignment 64
+};
+
+struct HeadLossEvaluate {
+  const float* x = nullptr;
+  const float* w = nullptr;
+  const std::int32_t* labels = nullptr;
+  double* loss_sum = nullptr;
+  void* scratch = nullptr;
+};
+
+/// Owns its matrix products: create it at load in the rank's thread, as a Matmul. An ignored label
+/// adds nothing to the loss and its gradient is exactly 0. A logit that is not finite makes the
+/// loss NaN, never hides. Token losses are added in ascending order.
+class HeadLoss {
+ public:
+  /// Throws UsageError unless all sizes are >= 1. `training` false leaves the gradients out.
+  HeadLoss(const HeadLossShape& shape, bool training);
+
+  [[nodiscard]] std::int64_t scratch_bytes() const { return scratch_bytes_; }
+
+  /// Loss and both gradients, the gradients scaled by *inv_tokens. InternalError when a label is
+  /// >= V or the object was made without `training`. 6*N*C*V FLOPs.
+  void train(const HeadLossTrain& args, const IsaKernels& isa = isa_kernels());
+
+  /// Adds the same loss bits as train(). 2*N*C*V FLOPs.
+  void evaluate(const HeadLossEvaluate& args, const IsaKernels& isa = isa_kernels());
+
+ private:
+  /// The products of one chunk size: full chunks, and the shorter last one.
+  struct Products {
+    std::int64_t tokens = 0;
+    Matmul logits;
+    std::vector<Matmul> gradients;  ///< dx, dw written, dw accumulated; empty without training
+  };
+  Products make_products(std::int64_t tokens, bool training) const;
+  Products& products_of(std::int64_t tokens);
+
+  HeadLossShape shape_;
+  std::vector<Products> products_;
+  std::int64_t scratch_bytes_ = 0;
+};
+
+/// Product of generation: logits[rows,V] = x[rows,C] * w[V,C]^T; use it as
+/// Matmul(logits_product(…)).
+[[nodiscard]] MatmulShape logits_product(std::int64_t num_rows, std::int64_t hidden,
+                                         std::int64_t vocab);
+
+}  // namespace trireme::kernels

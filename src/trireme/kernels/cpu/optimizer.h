@@ -1,0 +1,41 @@
+// AdamW and the sum of squares of the gradient norm.
+#pragma once
+
+#include <cstdint>
+
+#include "trireme/kernels/cpu/isa.h"
+
+namespace trireme::kernels {
+
+/// Four arrays of `count` floats; grad is only read.
+struct AdamwState {
+  float* param = nullptr;
+  float* m = nullptr;
+  float* v = nullptr;
+  const float* grad = nullptr;
+  std::int64_t count = 0;
+};
+
+struct AdamwScalars {
+  float lr = 0;
+  float beta1 = 0.9F;
+  float beta2 = 0.95F;
+  float eps = 1e-8F;
+  float weight_decay = 0;
+  float bias_correction1 = 1;  ///< 1 - beta1^step
+  float bias_correction2 = 1;  ///< 1 - beta2^step
+  float grad_scale = 1;        ///< clip coefficient; multiplies the gradient first
+};
+
+/// Loshchilov, Hutter 2019 (arXiv:1711.05101), algorithm 2, with the decay first:
+/// param -= lr*wd*param; m, v updated; param -= lr * (m/bc1) / (sqrt(v/bc2) + eps).
+/// Elementwise: the bits do not depend on where a range is cut, nor on threads.
+void adamw_step(const AdamwState& state, const AdamwScalars& scalars,
+                const IsaKernels& isa = isa_kernels());
+
+/// Sum of x^2 in fp64: blocks of 4096 elements from the start of x, added in ascending order;
+/// independent of threads. NaN and infinity propagate.
+[[nodiscard]] double sum_of_squares(const float* x, std::int64_t count,
+                                    const IsaKernels& isa = isa_kernels());
+
+}  // namespace trireme::kernels
