@@ -39,8 +39,8 @@ struct HeadLossEvaluate {
 };
 
 /// Owns its matrix products: create it at load in the rank's thread, as a Matmul. An ignored label
-/// adds nothing to the loss and its gradient is exactly 0. A logit that is not finite makes the
-/// loss NaN, never hides. Token losses are added in ascending order.
+/// adds nothing to the loss and its gradient is exactly 0. A NaN or +infinity among the logits of a
+/// counted token makes the loss NaN. Token losses are added in ascending order.
 class HeadLoss {
  public:
   /// Throws UsageError unless all sizes are >= 1. `training` false leaves the gradients out.

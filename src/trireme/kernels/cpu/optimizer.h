@@ -17,14 +17,14 @@ struct AdamwState {
 };
 
 struct AdamwScalars {
-  float lr = 0;
-  float beta1 = 0.9F;
-  float beta2 = 0.95F;
-  float eps = 1e-8F;
-  float weight_decay = 0;
-  float bias_correction1 = 1;  ///< 1 - beta1^step
-  float bias_correction2 = 1;  ///< 1 - beta2^step
-  float grad_scale = 1;        ///< clip coefficient; multiplies the gradient first
+  double lr = 0;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double eps = 1e-8;
+  double weight_decay = 0;
+  double bias_correction1 = 1;  ///< 1 - beta1^step
+  double bias_correction2 = 1;  ///< 1 - beta2^step
+  float grad_scale = 1;         ///< clip coefficient; multiplies the gradient first
 };
 
 /// Loshchilov, Hutter 2019 (arXiv:1711.05101), algorithm 2, with the decay first:

@@ -1,0 +1,70 @@
+#include "trireme/kernels/cpu/attention.h"
+
+#include "trireme/kernels/cpu/parallel.h"
+
+namespace trireme::kernels {
+namespace {
+
+void check(const AttentionShape& shape, const DropoutSite& dropout) {
+  TRI_CHECK(shape.kv_heads >= 1 && shape.heads % shape.kv_heads == 0);
+  TRI_CHECK(shape.query_offset >= 0 && shape.kv_len >= 1 && shape.kv_len <= shape.cache_rows);
+  TRI_CHECK(dropout.p >= 0 && dropout.p < 1);
+  // A dropout group is a run of kAttentionBlock positions: a tile must be one group.
+  TRI_CHECK(dropout.p == 0 || shape.query_offset % kAttentionBlock == 0);
+}
+
+/// Scratch of the calling OpenMP thread, in floats.
+float* thread_scratch(void* scratch, std::int64_t elems) {
+  return static_cast<float*>(scratch) + omp_get_thread_num() * elems;
+}
+
+std::int64_t scratch_bytes(std::int64_t elems, int num_threads) {
+  return elems * num_threads * static_cast<std::int64_t>(sizeof(float));
+}
+
+}  // namespace
+
+double attention_forward_flops(const AttentionShape& shape) {
+  double pairs = 0;
+  for (std::int64_t i = 0; i < shape.seq_len; ++i) {
+    pairs += static_cast<double>(std::min(shape.kv_len, shape.query_offset + i + 1));
+  }
+  return 4.0 * pairs * static_cast<double>(shape.batch * shape.heads * shape.head_dim);
+}
+
+std::int64_t attention_forward_scratch_bytes(const AttentionShape& shape, int num_threads) {
+  return scratch_bytes(attention_forward_scratch_elems(shape.head_dim), num_threads);
+}
+
+void attention_forward(const AttentionShape& shape, const AttentionForward& args,
+                       const IsaKernels& isa) {
+  check(shape, args.dropout);
+  const std::int64_t num_blocks = div_ceil(shape.seq_len, kAttentionBlock);
+  const std::int64_t scratch_elems = attention_forward_scratch_elems(shape.head_dim);
+  parallel_for(shape.batch * shape.heads * num_blocks, [&](std::int64_t index) {
+    const std::int64_t head_index = index / num_blocks;
+    isa.attention_forward(shape, args,
+                          {.sample = head_index / shape.heads,
+                           .head = head_index % shape.heads,
+                           .query_begin = index % num_blocks * kAttentionBlock,
+                           .scratch = thread_scratch(args.scratch, scratch_elems)});
+  });
+}
+
+std::int64_t attention_backward_scratch_bytes(const AttentionShape& shape, int num_threads) {
+  return scratch_bytes(attention_backward_scratch_elems(shape.head_dim), num_threads);
+}
+
+void attention_backward(const AttentionShape& shape, const AttentionBackward& args,
+                        const IsaKernels& isa) {
+  check(shape, args.dropout);
+  const std::int64_t scratch_elems = attention_backward_scratch_elems(shape.head_dim);
+  parallel_for(shape.batch * shape.kv_heads, [&](std::int64_t index) {
+    isa.attention_backward(shape, args,
+                           {.sample = index / shape.kv_heads,
+                            .head = index % shape.kv_heads,
+                            .scratch = thread_scratch(args.scratch, scratch_elems)});
+  });
+}
+
+}  // namespace trireme::kernels

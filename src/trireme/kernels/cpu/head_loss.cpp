@@ -1,0 +1,148 @@
+#include "trireme/kernels/cpu/head_loss.h"
+
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "trireme/base/errors.h"
+#include "trireme/kernels/cpu/parallel.h"
+
+namespace trireme::kernels {
+namespace {
+
+enum Gradient : std::size_t { kInput, kWeightWrite, kWeightAccumulate };
+
+HeadLossShape checked(HeadLossShape shape) {
+  if (shape.num_tokens < 1 || shape.hidden < 1 || shape.vocab < 1 || shape.chunk_tokens < 1) {
+    throw UsageError(fmt::format(
+        "[head_loss] num_tokens={} hidden={} vocab={} chunk_tokens={}: sizes must be >= 1; correct "
+        "the shape",
+        shape.num_tokens, shape.hidden, shape.vocab, shape.chunk_tokens));
+  }
+  shape.chunk_tokens = std::min(shape.chunk_tokens, shape.num_tokens);
+  return shape;
+}
+
+/// Scratch of one call: logits [chunk, V], token losses [chunk], then the products' own.
+struct Scratch {
+  float* logits;
+  double* losses;
+  void* product;
+};
+std::int64_t logits_bytes(const HeadLossShape& shape) {
+  return round_up(shape.chunk_tokens * shape.vocab * 4, 64);
+}
+std::int64_t losses_bytes(const HeadLossShape& shape) {
+  return round_up(shape.chunk_tokens * 8, 64);
+}
+Scratch cut(const HeadLossShape& shape, void* scratch) {
+  auto* bytes = static_cast<std::byte*>(scratch);
+  return {static_cast<float*>(scratch),
+          reinterpret_cast<double*>(bytes + logits_bytes(shape)),  // 64-byte aligned by round_up
+          bytes + logits_bytes(shape) + losses_bytes(shape)};
+}
+
+void check_labels(const std::int32_t* labels, const HeadLossShape& shape) {
+  for (std::int64_t n = 0; n < shape.num_tokens; ++n) TRI_CHECK(labels[n] < shape.vocab);
+}
+
+/// Losses of `num` rows of logits; with grad_scale the logits become their gradient.
+struct Rows {
+  std::int64_t num = 0;
+  std::int64_t vocab = 0;
+  const std::int32_t* labels = nullptr;
+  const float* grad_scale = nullptr;
+};
+double loss_of_rows(const Rows& rows, const Scratch& scratch, const IsaKernels& isa) {
+  parallel_rows(rows.num, rows.vocab, [&](Range range) {
+    for (std::int64_t n = range.begin; n < range.end; ++n) {
+      float* logits = scratch.logits + n * rows.vocab;
+      scratch.losses[n] = 0;
+      if (rows.labels[n] >= 0) {
+        scratch.losses[n] = isa.token_loss({.logits = logits,
+                                            .vocab = rows.vocab,
+                                            .label = rows.labels[n],
+                                            .grad_scale = rows.grad_scale});
+      } else if (rows.grad_scale != nullptr) {
+        std::memset(logits, 0, static_cast<std::size_t>(rows.vocab) * sizeof(float));
+      }
+    }
+  });
+  double sum = 0;
+  for (std::int64_t n = 0; n < rows.num; ++n) sum += scratch.losses[n];
+  return sum;
+}
+
+}  // namespace
+
+HeadLoss::HeadLoss(const HeadLossShape& shape, bool training) : shape_(checked(shape)) {
+  products_.push_back(make_products(shape_.chunk_tokens, training));
+  const std::int64_t last = shape_.num_tokens % shape_.chunk_tokens;
+  if (last != 0) products_.push_back(make_products(last, training));
+  std::int64_t product_bytes = 0;
+  for (const Products& products : products_) {
+    product_bytes = std::max(product_bytes, products.logits.scratch_bytes());
+    for (const Matmul& gradient : products.gradients) {
+      product_bytes = std::max(product_bytes, gradient.scratch_bytes());
+    }
+  }
+  scratch_bytes_ = logits_bytes(shape_) + losses_bytes(shape_) + product_bytes;
+}
+
+HeadLoss::Products HeadLoss::make_products(std::int64_t tokens, bool training) const {
+  MatmulShape shape = logits_product(tokens, shape_.hidden, shape_.vocab);
+  Products products = {.tokens = tokens, .logits = Matmul(shape), .gradients = {}};
+  if (!training) return products;
+  shape.kind = MatmulKind::kInputGrad;
+  products.gradients.emplace_back(shape);
+  shape.kind = MatmulKind::kWeightGrad;
+  products.gradients.emplace_back(shape);
+  shape.accumulate = true;
+  products.gradients.emplace_back(shape);
+  return products;
+}
+
+HeadLoss::Products& HeadLoss::products_of(std::int64_t tokens) {
+  return products_.front().tokens == tokens ? products_.front() : products_.back();
+}
+
+void HeadLoss::train(const HeadLossTrain& args, const IsaKernels& isa) {
+  TRI_CHECK(!products_.front().gradients.empty());
+  check_labels(args.labels, shape_);
+  const Scratch scratch = cut(shape_, args.scratch);
+  for (std::int64_t first = 0; first < shape_.num_tokens; first += shape_.chunk_tokens) {
+    const std::int64_t num = std::min(shape_.chunk_tokens, shape_.num_tokens - first);
+    Products& products = products_of(num);
+    const float* x = args.x + first * shape_.hidden;
+    products.logits.run(x, args.w, nullptr, scratch.logits, scratch.product);
+    *args.loss_sum += loss_of_rows({.num = num,
+                                    .vocab = shape_.vocab,
+                                    .labels = args.labels + first,
+                                    .grad_scale = args.inv_tokens},
+                                   scratch, isa);
+    products.gradients[kInput].run(scratch.logits, args.w, nullptr, args.dx + first * shape_.hidden,
+                                   scratch.product);
+    if (args.dw == nullptr) continue;
+    const bool accumulate = args.accumulate_dw || first > 0;
+    products.gradients[accumulate ? kWeightAccumulate : kWeightWrite].run(
+        scratch.logits, x, nullptr, args.dw, scratch.product);
+  }
+}
+
+void HeadLoss::evaluate(const HeadLossEvaluate& args, const IsaKernels& isa) {
+  check_labels(args.labels, shape_);
+  const Scratch scratch = cut(shape_, args.scratch);
+  for (std::int64_t first = 0; first < shape_.num_tokens; first += shape_.chunk_tokens) {
+    const std::int64_t num = std::min(shape_.chunk_tokens, shape_.num_tokens - first);
+    products_of(num).logits.run(args.x + first * shape_.hidden, args.w, nullptr, scratch.logits,
+                                scratch.product);
+    const Rows rows = {.num = num, .vocab = shape_.vocab, .labels = args.labels + first};
+    *args.loss_sum += loss_of_rows(rows, scratch, isa);
+  }
+}
+
+MatmulShape logits_product(std::int64_t num_rows, std::int64_t hidden, std::int64_t vocab) {
+  return {.kind = MatmulKind::kForward, .m = num_rows, .n = vocab, .k = hidden};
+}
+
+}  // namespace trireme::kernels
