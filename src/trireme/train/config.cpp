@@ -13,9 +13,10 @@ namespace {
 
 void check_required(const Option& option, const OptionValue& value) {
   if (option.is_required && value == option.default_value) {
-    throw UsageError(fmt::format("[{0}] {0}.{1} is not set: must be {2}; set it in [{0}] or with "
-                                 "--{0}.{1} ({3})",
-                                 option.section, option.key, rule_text(option), option.doc));
+    throw UsageError(
+        fmt::format("[{0}] {0}.{1} is not set: must be {2}; set it in [{0}] or with "
+                    "--{0}.{1} ({3})",
+                    option.section, option.key, rule_text(option), option.doc));
   }
 }
 
@@ -32,9 +33,10 @@ void check_run_folder(const RunConfig& run) {
   const bool is_plain = !run.name.empty() && run.name != "." && run.name != ".." &&
                         run.name.find('/') == run.name.npos && run.name.find('\0') == run.name.npos;
   if (!is_plain) {
-    throw UsageError(fmt::format("[run] run.name = {}: must be the name of a folder in run.dir, "
-                                 "without \"/\"; put leading folders into run.dir",
-                                 toml_text(run.name)));
+    throw UsageError(
+        fmt::format("[run] run.name = {}: must be the name of a folder in run.dir, "
+                    "without \"/\"; put leading folders into run.dir",
+                    toml_text(run.name)));
   }
   if (run.dir.empty()) {
     throw UsageError("[run] run.dir = \"\": must be a folder; use \".\" for the current one");
@@ -43,15 +45,17 @@ void check_run_folder(const RunConfig& run) {
 
 void check_sequence(const ModelSpec& spec, const Batch& batch) {
   if (spec.max_seq > 0 && batch.seq > spec.max_seq) {
-    throw UsageError(fmt::format("[batch] batch.seq = {} with model.max_seq = {}: must not be "
-                                 "longer; use batch.seq <= {} or a greater model.max_seq",
-                                 batch.seq, spec.max_seq, spec.max_seq));
+    throw UsageError(
+        fmt::format("[batch] batch.seq = {} with model.max_seq = {}: must not be "
+                    "longer; use batch.seq <= {} or a greater model.max_seq",
+                    batch.seq, spec.max_seq, spec.max_seq));
   }
   constexpr std::int64_t kNumBytes = 256;
   if (spec.vocab < kNumBytes) {
-    throw UsageError(fmt::format("[model] model.vocab = {} with data.tokenizer = \"bytes\": must "
-                                 "be >= 256, one entry per byte; use model.vocab = 256",
-                                 spec.vocab));
+    throw UsageError(
+        fmt::format("[model] model.vocab = {} with data.tokenizer = \"bytes\": must "
+                    "be >= 256, one entry per byte; use model.vocab = 256",
+                    spec.vocab));
   }
 }
 
@@ -59,31 +63,34 @@ void check_schedule(const TrainConfig& config) {
   const std::int64_t steps = config.run.steps;
   const LrConfig& lr = config.lr;
   if (lr.warmup_steps > steps) {
-    throw UsageError(fmt::format("[lr] lr.warmup_steps = {0} with run.steps = {1}: must be <= "
-                                 "run.steps; use lr.warmup_steps <= {1} or run.steps >= {0}",
-                                 lr.warmup_steps, steps));
+    throw UsageError(
+        fmt::format("[lr] lr.warmup_steps = {0} with run.steps = {1}: must be <= "
+                    "run.steps; use lr.warmup_steps <= {1} or run.steps >= {0}",
+                    lr.warmup_steps, steps));
   }
   if (lr.min_lr > config.optimizer.lr) {
-    throw UsageError(fmt::format("[lr] lr.min_lr = {0} with optimizer.lr = {1}: must be <= "
-                                 "optimizer.lr; use lr.min_lr <= {1}",
-                                 lr.min_lr, config.optimizer.lr));
+    throw UsageError(
+        fmt::format("[lr] lr.min_lr = {0} with optimizer.lr = {1}: must be <= "
+                    "optimizer.lr; use lr.min_lr <= {1}",
+                    lr.min_lr, config.optimizer.lr));
   }
   const std::int64_t longest = steps - std::max<std::int64_t>(lr.warmup_steps, 1);
   if (lr.shape == LrShape::kWsd && (lr.decay_steps < 1 || lr.decay_steps > longest)) {
-    throw UsageError(fmt::format("[lr] lr.decay_steps = {} with lr.shape = \"wsd\", run.steps = {} "
-                                 "and lr.warmup_steps = {}: must be in 1..{}, the steps after the "
-                                 "peak; use for example {}",
-                                 lr.decay_steps, steps, lr.warmup_steps, longest,
-                                 std::max<std::int64_t>(1, longest / 5)));
+    throw UsageError(fmt::format(
+        "[lr] lr.decay_steps = {} with lr.shape = \"wsd\", run.steps = {} "
+        "and lr.warmup_steps = {}: must be in 1..{}, the steps after the "
+        "peak; use for example {}",
+        lr.decay_steps, steps, lr.warmup_steps, longest, std::max<std::int64_t>(1, longest / 5)));
   }
 }
 
 void check_intervals(const TrainConfig& config) {
   for (const std::int64_t step : config.trace.steps) {
     if (step > config.run.steps) {
-      throw UsageError(fmt::format("[trace] trace.steps holds {} with run.steps = {}: must be in "
-                                   "1..{}; correct or remove it",
-                                   step, config.run.steps, config.run.steps));
+      throw UsageError(
+          fmt::format("[trace] trace.steps holds {} with run.steps = {}: must be in "
+                      "1..{}; correct or remove it",
+                      step, config.run.steps, config.run.steps));
     }
   }
   const CheckpointConfig& saving = config.checkpoint;
@@ -94,9 +101,10 @@ void check_intervals(const TrainConfig& config) {
         saving.keep_every, saving.every, (saving.keep_every / saving.every + 1) * saving.every));
   }
   if (config.run.eval_every > 0 && config.data.val_fraction == 0.0) {
-    throw UsageError(fmt::format("[run] run.eval_every = {} with data.val_fraction = 0: evaluation "
-                                 "needs held-out text; use for example data.val_fraction = 0.05",
-                                 config.run.eval_every));
+    throw UsageError(
+        fmt::format("[run] run.eval_every = {} with data.val_fraction = 0: evaluation "
+                    "needs held-out text; use for example data.val_fraction = 0.05",
+                    config.run.eval_every));
   }
 }
 

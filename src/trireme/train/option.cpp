@@ -33,9 +33,15 @@ std::string toml_quoted(std::string_view text) {
   return quoted + '"';
 }
 
-std::string element_text(std::int64_t value) { return fmt::format("{}", value); }
-std::string element_text(double value) { return toml_number(value); }
-std::string element_text(std::string_view value) { return toml_quoted(value); }
+std::string element_text(std::int64_t value) {
+  return fmt::format("{}", value);
+}
+std::string element_text(double value) {
+  return toml_number(value);
+}
+std::string element_text(std::string_view value) {
+  return toml_quoted(value);
+}
 
 template <typename T>
 std::string list_text(const std::vector<T>& list) {
@@ -51,7 +57,9 @@ bool is_integral(const Option& option) {
 }
 
 /// A bound as people write it: 1 rather than 1.0.
-std::string bound_text(double bound) { return fmt::format("{}", bound); }
+std::string bound_text(double bound) {
+  return fmt::format("{}", bound);
+}
 
 std::string range_text(const Option& option) {
   const NumberRange& range = option.range;
@@ -164,7 +172,9 @@ std::string in_our_spelling(std::string_view key) {
 
 }  // namespace
 
-OptionType type_of(const OptionValue& value) { return static_cast<OptionType>(value.index()); }
+OptionType type_of(const OptionValue& value) {
+  return static_cast<OptionType>(value.index());
+}
 
 std::string toml_text(const OptionValue& value) {
   struct Writer {
@@ -179,7 +189,9 @@ std::string toml_text(const OptionValue& value) {
   return std::visit(Writer{}, value);
 }
 
-std::string Option::name() const { return fmt::format("{}.{}", section, key); }
+std::string Option::name() const {
+  return fmt::format("{}.{}", section, key);
+}
 
 const Option* find_option(std::string_view section, std::string_view key) {
   const auto& options = train_options();

@@ -1,0 +1,61 @@
+#include "trireme/execute/arena.h"
+
+#include <cerrno>
+#include <cstring>
+#include <sys/mman.h>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "trireme/base/errors.h"
+#include "trireme/base/units.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::int64_t kHugePageBytes = 2 * 1024 * 1024;
+constexpr std::int64_t kSmallPageBytes = 4096;
+
+}  // namespace
+
+Arena::Arena(std::int64_t bytes) : size_(bytes) {
+  // One huge page more than needed, so that the used part can start on a huge-page boundary.
+  mapped_ = round_up(bytes, kHugePageBytes) + kHugePageBytes;
+  void* const mapping = ::mmap(nullptr, static_cast<std::size_t>(mapped_), PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapping == MAP_FAILED) {
+    throw ResourceError(
+        fmt::format("[memory] an arena of {} ({} bytes) cannot be mapped: {}; use a smaller "
+                    "model, micro-batch or more recomputation",
+                    format_bytes(bytes), bytes, std::strerror(errno)));
+  }
+  mapping_ = static_cast<std::byte*>(mapping);
+  const auto address = reinterpret_cast<std::uintptr_t>(mapping_);
+  const auto skip =
+      static_cast<std::int64_t>((kHugePageBytes - address % kHugePageBytes) % kHugePageBytes);
+  begin_ = mapping_ + skip;
+  ::madvise(begin_, static_cast<std::size_t>(mapped_ - skip),
+            MADV_HUGEPAGE);  // a hint: 4 KiB pages work too
+  for (std::int64_t offset = 0; offset < size_; offset += kSmallPageBytes)
+    begin_[offset] = std::byte{0};
+}
+
+Arena::Arena(Arena&& other) noexcept
+    : begin_(std::exchange(other.begin_, nullptr)),
+      mapping_(std::exchange(other.mapping_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      mapped_(std::exchange(other.mapped_, 0)) {}
+
+Arena& Arena::operator=(Arena&& other) noexcept {
+  std::swap(begin_, other.begin_);
+  std::swap(mapping_, other.mapping_);
+  std::swap(size_, other.size_);
+  std::swap(mapped_, other.mapped_);
+  return *this;
+}
+
+Arena::~Arena() {
+  if (mapping_ != nullptr) ::munmap(mapping_, static_cast<std::size_t>(mapped_));
+}
+
+}  // namespace trireme

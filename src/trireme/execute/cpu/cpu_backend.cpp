@@ -1,0 +1,389 @@
+#include "trireme/execute/cpu/cpu_backend.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "trireme/base/errors.h"
+#include "trireme/execute/cpu/part_call.h"
+#include "trireme/kernels/cpu/activation.h"
+#include "trireme/kernels/cpu/bias.h"
+#include "trireme/kernels/cpu/elementwise.h"
+#include "trireme/kernels/cpu/optimizer.h"
+#include "trireme/program/build.h"
+
+namespace trireme {
+namespace {
+
+using kernels::MatmulKind;
+using kernels::MatmulShape;
+
+bool is_linear(Part part) {
+  return part == Part::kQkv || part == Part::kProj || part == Part::kMlpUp ||
+         part == Part::kMlpDown;
+}
+
+void run_norm(const PartCall& call) {
+  const kernels::NormShape shape = norm_shape(call.program());
+  if (is_backward(call.instruction().op)) {
+    kernels::norm_backward(shape, {.dy = call.at(Role::kDy),
+                                   .h = call.at(Role::kH),
+                                   .stats = call.at(Role::kStats),
+                                   .weight = call.at(Role::kWeight),
+                                   .dh = call.at(Role::kDh),
+                                   .dweight = call.at(Role::kDWeight),
+                                   .dbias = call.at(Role::kDBias),
+                                   .accumulate_dh = call.instruction().find(Role::kDh)->reads(),
+                                   .accumulate_dw = call.accumulates(Role::kDWeight),
+                                   .scratch = call.at<void>(Role::kWorkspace)});
+  } else if (call.at(Role::kX) == nullptr) {  // recomputed from what was kept
+    kernels::norm_from_stats(shape, {.h = call.at(Role::kH),
+                                     .stats = call.at(Role::kStats),
+                                     .weight = call.at(Role::kWeight),
+                                     .bias = call.at(Role::kBias),
+                                     .y = call.at(Role::kY)});
+  } else {
+    kernels::norm_forward(shape, {.x = call.at(Role::kX),
+                                  .delta = call.at(Role::kDelta),
+                                  .weight = call.at(Role::kWeight),
+                                  .bias = call.at(Role::kBias),
+                                  .h = call.at(Role::kH),
+                                  .y = call.at(Role::kY),
+                                  .stats = call.at(Role::kStats)});
+  }
+}
+
+void run_linear(const PartCall& call, kernels::Matmul& product) {
+  void* const scratch = call.at<void>(Role::kWorkspace);
+  switch (call.instruction().op) {
+    case Op::kBackwardInput:
+      return product.run(call.at(Role::kDy), call.at(Role::kWeight), nullptr, call.at(Role::kDx),
+                         scratch);
+    case Op::kBackwardWeight:
+      product.run(call.at(Role::kDy), call.at(Role::kX), nullptr, call.at(Role::kDWeight), scratch);
+      if (call.at(Role::kDBias) != nullptr) {
+        kernels::bias_gradient({.num_tokens = product.shape().m, .width = product.shape().n},
+                               call.at(Role::kDy), call.at(Role::kDBias),
+                               call.accumulates(Role::kDBias));
+      }
+      return;
+    default:
+      return product.run(call.at(Role::kX), call.at(Role::kWeight), call.at(Role::kBias),
+                         call.at(Role::kY), scratch);
+  }
+}
+
+void run_embedding(const PartCall& call) {
+  const kernels::EmbeddingShape shape = call.embedding_shape();
+  if (!is_backward(call.instruction().op)) {
+    return kernels::embedding_forward(shape, call.at<const std::int32_t>(Role::kTokens),
+                                      call.at(Role::kWeight), call.at(Role::kWeight2),
+                                      call.at(Role::kY));
+  }
+  kernels::embedding_backward(shape, {.tokens = call.at<const std::int32_t>(Role::kTokens),
+                                      .dh = call.at(Role::kDy),
+                                      .dtable = call.at(Role::kDWeight),
+                                      .dposition = call.at(Role::kDWeight2),
+                                      .accumulate = call.accumulates(Role::kDWeight)});
+}
+
+void run_heads(const PartCall& call) {
+  const kernels::HeadsShape shape = call.heads_shape();
+  if (!is_backward(call.instruction().op)) {
+    return kernels::split_heads_forward(shape, {.qkv = call.at(Role::kX),
+                                                .cos = call.at(Role::kCos),
+                                                .sin = call.at(Role::kSin),
+                                                .q_norm = call.at(Role::kQNorm),
+                                                .k_norm = call.at(Role::kKNorm),
+                                                .q = call.at(Role::kQ),
+                                                .k = call.at(Role::kK),
+                                                .v = call.at(Role::kV)});
+  }
+  kernels::split_heads_backward(shape, {.dq = call.at(Role::kDq),
+                                        .dk = call.at(Role::kDk),
+                                        .dv = call.at(Role::kDv),
+                                        .qkv = call.at(Role::kX),
+                                        .cos = call.at(Role::kCos),
+                                        .sin = call.at(Role::kSin),
+                                        .q_norm = call.at(Role::kQNorm),
+                                        .k_norm = call.at(Role::kKNorm),
+                                        .dqkv = call.at(Role::kDx),
+                                        .dq_norm = call.at(Role::kDQNorm),
+                                        .dk_norm = call.at(Role::kDKNorm),
+                                        .accumulate_dw = call.accumulates(Role::kDQNorm),
+                                        .scratch = call.at<void>(Role::kWorkspace)});
+}
+
+void run_attention(const PartCall& call) {
+  const kernels::AttentionShape shape = call.attention_shape();
+  if (!is_backward(call.instruction().op)) {
+    return kernels::attention_forward(shape, {.q = call.at(Role::kQ),
+                                              .k = call.at(Role::kK),
+                                              .v = call.at(Role::kV),
+                                              .o = call.at(Role::kY),
+                                              .lse = call.at(Role::kLse),
+                                              .dropout = call.dropout(),
+                                              .scratch = call.at<void>(Role::kWorkspace)});
+  }
+  kernels::attention_backward(shape, {.q = call.at(Role::kQ),
+                                      .k = call.at(Role::kK),
+                                      .v = call.at(Role::kV),
+                                      .o = call.at(Role::kY),
+                                      .lse = call.at(Role::kLse),
+                                      .d_o = call.at(Role::kDy),
+                                      .dq = call.at(Role::kDq),
+                                      .dk = call.at(Role::kDk),
+                                      .dv = call.at(Role::kDv),
+                                      .dropout = call.dropout(),
+                                      .scratch = call.at<void>(Role::kWorkspace)});
+}
+
+void run_activation(const PartCall& call) {
+  const kernels::ActivationShape shape{.num_tokens = token_shape(call.program()).tokens(),
+                                       .ffn = call.spec().ffn};
+  const bool is_llama = call.spec().is_llama();
+  if (!is_backward(call.instruction().op)) {
+    return is_llama ? kernels::swiglu_forward(shape, call.at(Role::kX), call.at(Role::kY))
+                    : kernels::gelu_forward(shape, call.at(Role::kX), call.at(Role::kY));
+  }
+  return is_llama ? kernels::swiglu_backward(shape, call.at(Role::kX), call.at(Role::kDy),
+                                             call.at(Role::kDx))
+                  : kernels::gelu_backward(shape, call.at(Role::kX), call.at(Role::kDy),
+                                           call.at(Role::kDx));
+}
+
+void run_dropout(const PartCall& call) {
+  const TokenShape tokens = token_shape(call.program());
+  const kernels::DropoutShape shape{
+      .batch = tokens.micro_batch, .seq_len = tokens.seq, .channels = call.spec().hidden};
+  if (is_backward(call.instruction().op)) {
+    return kernels::dropout_backward(shape, call.dropout(), call.at(Role::kDy), call.at(Role::kDx));
+  }
+  kernels::dropout_forward(shape, call.dropout(), call.at(Role::kY), call.at(Role::kY));
+}
+
+void run_head(const PartCall& call, kernels::HeadLoss& head) {
+  const auto* const labels = call.at<const std::int32_t>(Role::kLabels);
+  if (!is_backward(call.instruction().op)) {
+    return head.evaluate({.x = call.at(Role::kX),
+                          .w = call.at(Role::kWeight),
+                          .labels = labels,
+                          .loss_sum = call.at<double>(Role::kLoss),
+                          .scratch = call.at<void>(Role::kWorkspace)});
+  }
+  head.train({.x = call.at(Role::kX),
+              .w = call.at(Role::kWeight),
+              .labels = labels,
+              .inv_tokens = call.at(Role::kScale),
+              .dx = call.at(Role::kDx),
+              .dw = call.at(Role::kDWeight),
+              .accumulate_dw = call.accumulates(Role::kDWeight),
+              .loss_sum = call.at<double>(Role::kLoss),
+              .scratch = call.at<void>(Role::kWorkspace)});
+  if (call.context().local_loss != nullptr)
+    *call.context().local_loss = *call.at<double>(Role::kLoss);
+}
+
+void run_logits(const PartCall& call, kernels::Matmul& product) {
+  const std::int64_t length = *call.at<std::int64_t>(Role::kLength);
+  const std::int64_t row = call.program().kind == ProgramKind::kPrefill ? length - 1 : 0;
+  product.run(call.at(Role::kX) + row * call.spec().hidden, call.at(Role::kWeight), nullptr,
+              call.at(Role::kLogits), call.at<void>(Role::kWorkspace));
+}
+
+/// min(1, max_norm / (norm + 1e-6)) as in torch.nn.utils.clip_grad_norm_; the norm is rounded to
+/// fp32 once.
+void run_clip(const PartCall& call) {
+  const double max_norm = call.at<double>(Role::kHyper)[HyperLayout::kMaxNorm];
+  const auto norm = static_cast<float>(std::sqrt(*call.at<double>(Role::kNormSquare)));
+  const bool is_finite = std::isfinite(norm) && std::isfinite(*call.at<double>(Role::kLoss));
+  const float scale = max_norm > 0 ? static_cast<float>(max_norm) / (norm + 1e-6F) : 1.0F;
+  float* const coefficient = call.at(Role::kCoefficient);
+  coefficient[CoefficientLayout::kScale] = std::min(scale, 1.0F);
+  coefficient[CoefficientLayout::kApply] = is_finite ? 1.0F : 0.0F;
+  coefficient[CoefficientLayout::kNorm] = norm;
+}
+
+void run_opt_step(const PartCall& call, bool decays) {
+  const float* const coefficient = call.at(Role::kCoefficient);
+  if (coefficient[CoefficientLayout::kApply] == 0.0F) return;
+  const double* const hyper = call.at<double>(Role::kHyper);
+  kernels::adamw_step({.param = call.at(Role::kParameter),
+                       .m = call.at(Role::kMoment1),
+                       .v = call.at(Role::kMoment2),
+                       .grad = call.at(Role::kGradient),
+                       .count = call.count(Role::kParameter)},
+                      {.lr = hyper[HyperLayout::kLr],
+                       .beta1 = hyper[HyperLayout::kBeta1],
+                       .beta2 = hyper[HyperLayout::kBeta2],
+                       .eps = hyper[HyperLayout::kEps],
+                       .weight_decay = decays ? hyper[HyperLayout::kWeightDecay] : 0.0,
+                       .bias_correction1 = hyper[HyperLayout::kCorrection1],
+                       .bias_correction2 = hyper[HyperLayout::kCorrection2],
+                       .grad_scale = coefficient[CoefficientLayout::kScale]});
+}
+
+void run_load(const PartCall& call, int micro_batch) {
+  const auto operand = [&]<typename T>(Role role, T*) {
+    T* const begin = call.at<T>(role);
+    return std::span<T>(begin,
+                        begin == nullptr ? 0 : static_cast<std::size_t>(call.count<T>(role)));
+  };
+  call.context().source->load(
+      micro_batch, {.tokens = operand(Role::kTokens, static_cast<std::int32_t*>(nullptr)),
+                    .labels = operand(Role::kLabels, static_cast<std::int32_t*>(nullptr)),
+                    .samples = operand(Role::kSamples, static_cast<std::int64_t*>(nullptr))});
+}
+
+void run_scalar(const PartCall& call) {
+  switch (call.instruction().op) {
+    case Op::kCount:
+      *call.at<double>(Role::kY) = static_cast<double>(call.context().source->num_valid_tokens());
+      return;
+    case Op::kInverse: {
+      const double count = *call.at<double>(Role::kX);
+      *call.at(Role::kY) = count > 0 ? static_cast<float>(1.0 / count) : 0.0F;
+      return;
+    }
+    case Op::kZero:
+      std::memset(call.at<std::byte>(Role::kY), 0,
+                  static_cast<std::size_t>(call.count<std::byte>(Role::kY)));
+      return;
+    case Op::kAdd:
+      return kernels::add(call.at(Role::kY), call.at(Role::kX), call.count(Role::kX));
+    case Op::kNormSquare:
+      *call.at<double>(Role::kNormSquare) +=
+          kernels::sum_of_squares(call.at(Role::kX), call.count(Role::kX));
+      return;
+    case Op::kClip:
+      return run_clip(call);
+    default:
+      TRI_CHECK(false && "no kernel for this operation");
+  }
+}
+
+}  // namespace
+
+CpuBackend::CpuBackend(const Program& program, int num_threads)
+    : program_(program), num_threads_(num_threads) {
+  const ParameterTable table(program.request.spec);
+  for (const Parameter& row : table.rows())
+    decays_.push_back(row.decays || program.request.decay_norms);
+  for (const Template& item : program.templates) {
+    auto& row = bound_.emplace_back(item.instructions.size());
+    for (std::size_t i = 0; i < item.instructions.size(); ++i) {
+      bind(item.instructions[i], row[i]);
+      need_workspace(scratch_bytes(item.instructions[i]));
+    }
+  }
+}
+
+kernels::Matmul* CpuBackend::product(const MatmulShape& shape) {
+  const auto found = std::find_if(products_.begin(), products_.end(),
+                                  [&](const auto& made) { return made->shape() == shape; });
+  if (found != products_.end()) return found->get();
+  products_.push_back(std::make_unique<kernels::Matmul>(shape));
+  need_workspace(products_.back()->scratch_bytes());
+  return products_.back().get();
+}
+
+void CpuBackend::need_workspace(std::int64_t bytes) {
+  workspace_bytes_ = std::max(workspace_bytes_, bytes);
+}
+
+void CpuBackend::bind(const Instruction& instruction, Bound& bound) {
+  const ModelSpec& spec = program_.request.spec;
+  const std::int64_t tokens = token_shape(program_).tokens();
+  if (instruction.part == Part::kHead) {
+    if (head_ == nullptr) {
+      head_ = std::make_unique<kernels::HeadLoss>(
+          kernels::HeadLossShape{.num_tokens = tokens, .hidden = spec.hidden, .vocab = spec.vocab},
+          program_.kind == ProgramKind::kTrain);
+      need_workspace(head_->scratch_bytes());
+    }
+    bound.head = head_.get();
+  } else if (instruction.part == Part::kLogits) {
+    bound.matmul = product(kernels::logits_product(1, spec.hidden, spec.vocab));
+  } else if (is_linear(instruction.part)) {
+    const LinearShape linear = linear_shape(spec, instruction.part);
+    MatmulShape shape{.m = tokens, .n = linear.out, .k = linear.in};
+    if (instruction.op == Op::kBackwardInput) {
+      shape.kind = MatmulKind::kInputGrad;
+    } else if (instruction.op == Op::kBackwardWeight) {
+      shape.kind = MatmulKind::kWeightGrad;
+      shape.accumulate = instruction.find(Role::kDWeight)->access == Access::kAccumulate;
+    } else {
+      shape.bias = instruction.has(Role::kBias);
+    }
+    bound.matmul = product(shape);
+  }
+}
+
+std::int64_t CpuBackend::scratch_bytes(const Instruction& instruction) const {
+  const bool is_gradient = is_backward(instruction.op);
+  if (is_norm(instruction.part) && is_gradient)
+    return kernels::norm_backward_scratch_bytes(norm_shape(program_));
+  if (instruction.part == Part::kRope && is_gradient && program_.request.spec.qk_norm) {
+    return kernels::split_heads_backward_scratch_bytes(heads_shape(program_));
+  }
+  if (instruction.part == Part::kAttn) {
+    const kernels::AttentionShape shape = attention_shape(program_);
+    return is_gradient ? kernels::attention_backward_scratch_bytes(shape, num_threads_)
+                       : kernels::attention_forward_scratch_bytes(shape, num_threads_);
+  }
+  return 0;
+}
+
+void CpuBackend::fill_constant(const Buffer& buffer, std::byte* bytes) {
+  const ModelSpec& spec = program_.request.spec;
+  const std::int64_t elems = buffer.bytes / static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t positions = elems / (spec.head_dim / 2);
+  std::vector<float> cosines(static_cast<std::size_t>(elems)),
+      sines(static_cast<std::size_t>(elems));
+  kernels::rope_table(positions, spec.head_dim, spec.rope_base, cosines.data(), sines.data());
+  TRI_CHECK(buffer.name == "rope.cos" || buffer.name == "rope.sin");
+  const auto& source = buffer.name == "rope.cos" ? cosines : sines;
+  std::memcpy(bytes, source.data(), static_cast<std::size_t>(buffer.bytes));
+}
+
+void CpuBackend::run(const Call& call, int index, Operands operands, const StepContext& context) {
+  const auto i = static_cast<std::size_t>(index);
+  const Instruction& instruction = program_.at(call.template_index).instructions[i];
+  const Bound& bound = bound_[static_cast<std::size_t>(call.template_index)][i];
+  const PartCall part(program_, instruction, operands, context);
+  switch (instruction.part) {
+    case Part::kEmbed:
+      return run_embedding(part);
+    case Part::kAttnNorm:
+    case Part::kMlpNorm:
+    case Part::kFinalNorm:
+      return run_norm(part);
+    case Part::kQkv:
+    case Part::kProj:
+    case Part::kMlpUp:
+    case Part::kMlpDown:
+      return run_linear(part, *bound.matmul);
+    case Part::kRope:
+      return run_heads(part);
+    case Part::kAttn:
+      return run_attention(part);
+    case Part::kAct:
+      return run_activation(part);
+    case Part::kDropout:
+      return run_dropout(part);
+    case Part::kHead:
+      return run_head(part, *bound.head);
+    case Part::kLogits:
+      return run_logits(part, *bound.matmul);
+    case Part::kNone:
+      break;
+  }
+  if (instruction.op == Op::kLoad) return run_load(part, call.micro_batch);
+  if (instruction.op == Op::kOptStep) {
+    const bool decays = decays_[static_cast<std::size_t>(instruction.parameter)];
+    return run_opt_step(part, decays);
+  }
+  run_scalar(part);
+}
+
+}  // namespace trireme

@@ -1,0 +1,84 @@
+#include "trireme/execute/cpu/part_call.h"
+
+#include "trireme/base/philox.h"
+
+namespace trireme {
+
+std::int64_t PartCall::cached_tokens() const {
+  if (program_.kind != ProgramKind::kDecode) return 0;
+  const auto* const length = at<std::int64_t>(Role::kLength);
+  return length == nullptr ? 0 : *length;
+}
+
+kernels::DropoutSite PartCall::dropout() const {
+  if (instruction_.site == Site::kNone) return {};
+  const auto step = static_cast<std::uint64_t>(context_.step);
+  const auto layer = static_cast<std::uint32_t>(instruction_.layer + 1);
+  const PhiloxBlock mixed = philox(
+      context_.seed, {static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(step >> 32),
+                      layer, static_cast<std::uint32_t>(instruction_.site)});
+  return {.key = (std::uint64_t{mixed[1]} << 32) | mixed[0],
+          .p = static_cast<float>(spec().dropout),
+          .samples = at<const std::int64_t>(Role::kSamples)};
+}
+
+kernels::EmbeddingShape PartCall::embedding_shape() const {
+  const TokenShape shape = token_shape(program_);
+  return {.num_tokens = shape.tokens(),
+          .seq_len = shape.seq,
+          .hidden = spec().hidden,
+          .vocab = spec().vocab,
+          .max_positions = spec().is_llama() ? 0 : spec().max_seq,
+          .first_position = cached_tokens()};
+}
+
+kernels::HeadsShape PartCall::heads_shape() const {
+  kernels::HeadsShape shape = trireme::heads_shape(program_);
+  shape.first_row = cached_tokens();
+  shape.first_position = cached_tokens();
+  return shape;
+}
+
+kernels::AttentionShape PartCall::attention_shape() const {
+  kernels::AttentionShape shape = trireme::attention_shape(program_);
+  if (program_.kind == ProgramKind::kDecode) {
+    shape.kv_len = cached_tokens() + 1;
+    shape.query_offset = cached_tokens();
+  }
+  return shape;
+}
+
+kernels::NormShape norm_shape(const Program& program) {
+  const ModelSpec& spec = program.request.spec;
+  return {.kind = spec.is_llama() ? kernels::NormKind::kRms : kernels::NormKind::kLayer,
+          .num_tokens = token_shape(program).tokens(),
+          .hidden = spec.hidden,
+          .eps = static_cast<float>(spec.norm_eps)};
+}
+
+kernels::HeadsShape heads_shape(const Program& program) {
+  const ModelSpec& spec = program.request.spec;
+  const TokenShape shape = token_shape(program);
+  return {.batch = shape.micro_batch,
+          .seq_len = shape.seq,
+          .heads = spec.heads,
+          .kv_heads = spec.kv_heads,
+          .head_dim = spec.head_dim,
+          .cache_rows = shape.cache > 0 ? shape.cache : shape.seq,
+          .norm_eps = static_cast<float>(spec.norm_eps)};
+}
+
+kernels::AttentionShape attention_shape(const Program& program) {
+  const ModelSpec& spec = program.request.spec;
+  const TokenShape shape = token_shape(program);
+  const std::int64_t rows = shape.cache > 0 ? shape.cache : shape.seq;
+  return {.batch = shape.micro_batch,
+          .seq_len = shape.seq,
+          .heads = spec.heads,
+          .kv_heads = spec.kv_heads,
+          .head_dim = spec.head_dim,
+          .cache_rows = rows,
+          .kv_len = rows};
+}
+
+}  // namespace trireme

@@ -1,0 +1,67 @@
+// One instruction about to run: its operands by role, and the shapes of its program.
+#pragma once
+
+#include <cstdint>
+
+#include "trireme/execute/backend.h"
+#include "trireme/kernels/cpu/attention.h"
+#include "trireme/kernels/cpu/dropout.h"
+#include "trireme/kernels/cpu/embedding.h"
+#include "trireme/kernels/cpu/norm.h"
+#include "trireme/kernels/cpu/rope.h"
+#include "trireme/program/model_parts.h"
+
+namespace trireme {
+
+/// Read-only view on what a kernel call needs. Lives for one instruction.
+class PartCall {
+ public:
+  PartCall(const Program& program, const Instruction& instruction, Operands operands,
+           const StepContext& context)
+      : program_(program), instruction_(instruction), operands_(operands), context_(context) {}
+
+  [[nodiscard]] const Program& program() const { return program_; }
+  [[nodiscard]] const Instruction& instruction() const { return instruction_; }
+  [[nodiscard]] const StepContext& context() const { return context_; }
+  [[nodiscard]] const ModelSpec& spec() const { return program_.request.spec; }
+
+  /// Address of the operand with this role; nullptr if the instruction has none.
+  template <typename T = float>
+  [[nodiscard]] T* at(Role role) const {
+    for (std::size_t i = 0; i < instruction_.uses.size(); ++i) {
+      if (instruction_.uses[i].role == role) return reinterpret_cast<T*>(operands_[i]);
+    }
+    return nullptr;
+  }
+  /// Number of `T` in that operand.
+  template <typename T = float>
+  [[nodiscard]] std::int64_t count(Role role) const {
+    return instruction_.find(role)->range.bytes / static_cast<std::int64_t>(sizeof(T));
+  }
+  [[nodiscard]] bool accumulates(Role role) const {
+    const Use* const use = instruction_.find(role);
+    return use != nullptr && use->access == Access::kAccumulate;
+  }
+  /// Tokens already in the key/value cache; 0 outside of decoding.
+  [[nodiscard]] std::int64_t cached_tokens() const;
+  /// Random numbers of a dropout site in this step; p = 0 where the instruction has none.
+  [[nodiscard]] kernels::DropoutSite dropout() const;
+
+  [[nodiscard]] kernels::EmbeddingShape embedding_shape() const;
+  [[nodiscard]] kernels::HeadsShape heads_shape() const;
+  [[nodiscard]] kernels::AttentionShape attention_shape() const;
+
+ private:
+  const Program& program_;
+  const Instruction& instruction_;
+  Operands operands_;
+  const StepContext& context_;
+};
+
+[[nodiscard]] kernels::NormShape norm_shape(const Program& program);
+
+/// Shapes that do not depend on what is in the cache: for sizing scratch.
+[[nodiscard]] kernels::HeadsShape heads_shape(const Program& program);
+[[nodiscard]] kernels::AttentionShape attention_shape(const Program& program);
+
+}  // namespace trireme

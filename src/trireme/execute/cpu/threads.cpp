@@ -1,0 +1,65 @@
+#include "trireme/execute/cpu/threads.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <omp.h>
+#include <pthread.h>
+#include <sched.h>
+#include <thread>
+#include <vector>
+
+#include "trireme/execute/cpu/cpu_backend.h"
+
+namespace trireme {
+
+void set_rank_threads(int num_threads, bool resets_affinity) {
+  if (resets_affinity) {
+    cpu_set_t all;
+    CPU_ZERO(&all);
+    for (std::size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) CPU_SET(cpu, &all);
+    ::pthread_setaffinity_np(::pthread_self(), sizeof(all),
+                             &all);  // the kernel keeps to the cores we may use
+  }
+  ::omp_set_dynamic(0);
+  ::omp_set_num_threads(num_threads);
+}
+
+std::int64_t cpu_workspace_bytes(const Program& program, int num_threads) {
+  std::int64_t bytes = 0;
+  std::exception_ptr failure;
+  std::thread([&] {
+    try {
+      set_rank_threads(num_threads, false);
+      bytes = CpuBackend(program, num_threads).workspace_bytes();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }).join();
+  if (failure) std::rethrow_exception(failure);
+  return bytes;
+}
+
+double measured_peak_flops(double seconds) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::int64_t kSize = 1024;
+  kernels::Matmul product(
+      {.kind = kernels::MatmulKind::kForward, .m = kSize, .n = kSize, .k = kSize});
+  std::vector<float> a(kSize * kSize, 1.0F), b(kSize * kSize, 0.5F), c(kSize * kSize);
+  std::vector<std::byte> scratch(static_cast<std::size_t>(product.scratch_bytes()) + 64);
+  void* aligned = scratch.data();
+  std::size_t space = scratch.size();
+  std::align(64, static_cast<std::size_t>(product.scratch_bytes()), aligned, space);
+  double best_seconds = 1e9;
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  do {
+    const auto start = Clock::now();
+    product.run(a.data(), b.data(), nullptr, c.data(), aligned);
+    best_seconds =
+        std::min(best_seconds, std::chrono::duration<double>(Clock::now() - start).count());
+  } while (Clock::now() < end);
+  return 2.0 * kSize * kSize * kSize / best_seconds;
+}
+
+}  // namespace trireme

@@ -1,0 +1,23 @@
+// The OpenMP team of a rank and what the machine can do with it.
+#pragma once
+
+#include <cstdint>
+
+#include "trireme/program/program.h"
+
+namespace trireme {
+
+/// Sets the calling thread's OpenMP team; kernels and matrix products created afterwards use it.
+/// With `resets_affinity` the thread may run on any core again: OMP_PROC_BIND binds the process's
+/// first thread, and rank threads inherit its mask (measured: half the speed).
+void set_rank_threads(int num_threads, bool resets_affinity);
+
+/// Largest workspace that the CPU kernels of `program` need with that team. Creates the kernels in
+/// a thread of its own and drops them.
+[[nodiscard]] std::int64_t cpu_workspace_bytes(const Program& program, int num_threads);
+
+/// FLOP/s of one 1024 × 1024 × 1024 fp32 product on the calling thread's team: best of several
+/// within about `seconds`.
+[[nodiscard]] double measured_peak_flops(double seconds);
+
+}  // namespace trireme

@@ -1,0 +1,249 @@
+#include "trireme/execute/rank_executor.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "trireme/base/errors.h"
+#include "trireme/base/units.h"
+#include "trireme/execute/operand_check.h"
+
+namespace trireme {
+namespace {
+
+/// Thrown by a stream whose partner has failed; never leaves run().
+struct PartnerFailed {};
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void pause_cpu() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+RankExecutor::RankExecutor(std::vector<const Program*> programs, const Placement& placement,
+                           std::vector<std::unique_ptr<Backend>> backends,
+                           Communicator* communicator, ExecutorOptions options)
+    : programs_(std::move(programs)),
+      placement_(placement),
+      backends_(std::move(backends)),
+      communicator_(communicator),
+      options_(std::move(options)),
+      arena_(placement.arena_bytes) {
+  TRI_CHECK(programs_.size() == backends_.size());
+  for (std::size_t p = 0; p < programs_.size(); ++p) {
+    const std::int64_t planned =
+        programs_[p]->buffer(*programs_[p]->find_buffer("workspace.compute")).bytes;
+    TRI_CHECK(backends_[p]->workspace_bytes() <= planned);
+  }
+  prepare_streams();
+  fill_constants();
+  if (std::find(uses_comm_.begin(), uses_comm_.end(), true) != uses_comm_.end()) {
+    TRI_CHECK(communicator_ != nullptr);
+    comm_thread_ = std::thread([this] { comm_thread_main(); });
+  }
+}
+
+RankExecutor::~RankExecutor() {
+  if (!comm_thread_.joinable()) return;
+  comm_steps_.store(kFailed, std::memory_order_release);
+  comm_steps_.notify_all();
+  comm_thread_.join();
+}
+
+void RankExecutor::prepare_streams() {
+  std::int64_t most_instructions = 0;
+  std::size_t most_operands = 0;
+  for (const Program* program : programs_) {
+    std::uint32_t position = 0;
+    auto& bases = call_bases_.emplace_back();
+    for (const Call& call : program->calls) {
+      bases.push_back(position);
+      position += narrow<std::uint32_t>(program->at(call.template_index).instructions.size());
+    }
+    bases.push_back(position);
+    most_instructions = std::max(most_instructions, program->num_instructions());
+    for (StreamState& stream : streams_)
+      stream.instructions.emplace_back(program->templates.size());
+    bool has_comm = false;
+    for (std::size_t t = 0; t < program->templates.size(); ++t) {
+      const auto& instructions = program->templates[t].instructions;
+      for (std::size_t i = 0; i < instructions.size(); ++i) {
+        state(instructions[i].stream).instructions.back()[t].push_back(narrow<int>(i));
+        most_operands = std::max(most_operands, instructions[i].uses.size());
+        has_comm = has_comm || instructions[i].stream == Stream::kComm;
+      }
+    }
+    uses_comm_.push_back(has_comm);
+  }
+  for (StreamState& stream : streams_) {
+    stream.times.reserve(static_cast<std::size_t>(most_instructions));
+    stream.operands.resize(most_operands);
+  }
+}
+
+void RankExecutor::fill_constants() {
+  for (std::size_t p = 0; p < programs_.size(); ++p) {
+    for (std::size_t id = 0; id < programs_[p]->buffers.size(); ++id) {
+      const Buffer& buffer = programs_[p]->buffers[id];
+      if (buffer.content != Content::kConstant) continue;
+      backends_[p]->fill_constant(
+          buffer, bytes(narrow<int>(p), programs_[p]->whole(narrow<BufferId>(id))).data());
+    }
+  }
+}
+
+std::span<std::byte> RankExecutor::bytes(int program, const Range& range) const {
+  const std::int64_t offset = placement_.offset(program, range.buffer) + range.offset;
+  return arena_.bytes().subspan(static_cast<std::size_t>(offset),
+                                static_cast<std::size_t>(range.bytes));
+}
+
+void RankExecutor::run(int program, const StepContext& context) {
+  program_ = program;
+  context_ = &context;
+  for (StreamState& stream : streams_) {
+    stream.passed.store(0, std::memory_order_relaxed);
+    stream.times.clear();
+  }
+  const bool has_comm = uses_comm_.at(static_cast<std::size_t>(program));
+  if (has_comm) {
+    comm_steps_.fetch_add(1, std::memory_order_release);
+    comm_steps_.notify_all();
+  }
+  const std::uint32_t end = call_bases_.at(static_cast<std::size_t>(program)).back() + 1;
+  try {
+    run_stream(Stream::kCompute);
+    if (has_comm) wait_for(Stream::kComm, end);
+  } catch (const PartnerFailed&) {
+    std::rethrow_exception(state(Stream::kComm).failure);
+  } catch (...) {
+    if (has_comm && options_.abort) options_.abort(std::current_exception());
+    fail(Stream::kCompute);
+    throw;
+  }
+}
+
+void RankExecutor::comm_thread_main() {
+  std::uint32_t steps = 0;
+  while (true) {
+    std::uint32_t asked = comm_steps_.load(std::memory_order_acquire);
+    while (asked == steps) {
+      await_word(comm_steps_, asked);
+      asked = comm_steps_.load(std::memory_order_acquire);
+    }
+    if (asked == kFailed) return;
+    steps = asked;
+    try {
+      run_stream(Stream::kComm);
+    } catch (const PartnerFailed&) {
+      return;
+    } catch (...) {
+      state(Stream::kComm).failure = std::current_exception();
+      fail(Stream::kComm);
+      return;
+    }
+  }
+}
+
+void RankExecutor::run_stream(Stream stream) {
+  const auto p = static_cast<std::size_t>(program_);
+  const Program& program = *programs_[p];
+  const auto& bases = call_bases_[p];
+  for (std::size_t c = 0; c < program.calls.size(); ++c) {
+    const int template_index = program.calls[c].template_index;
+    for (const int i : state(stream).instructions[p][static_cast<std::size_t>(template_index)]) {
+      run_instruction(stream, narrow<int>(c), i, bases[c]);
+    }
+    pass(stream, bases[c + 1]);
+  }
+  pass(stream, bases.back() + 1);
+}
+
+void RankExecutor::run_instruction(Stream stream, int call_index, int index, std::uint32_t base) {
+  const auto p = static_cast<std::size_t>(program_);
+  const Program& program = *programs_[p];
+  const Call& call = program.calls[static_cast<std::size_t>(call_index)];
+  const Instruction& instruction =
+      program.at(call.template_index).instructions[static_cast<std::size_t>(index)];
+  for (const Wait& wait : instruction.waits) {
+    const int waited_call = call_index - wait.calls_back;
+    if (waited_call < 0) continue;
+    const std::uint32_t target = call_bases_[p][static_cast<std::size_t>(waited_call)] +
+                                 narrow<std::uint32_t>(wait.instruction) + 1;
+    if (target <= base + narrow<std::uint32_t>(index)) wait_for(wait.stream, target);
+  }
+  StreamState& own = state(stream);
+  for (std::size_t u = 0; u < instruction.uses.size(); ++u) {
+    own.operands[u] = bytes(program_, instruction.uses[u].range).data();
+  }
+  const Operands operands(own.operands.data(), instruction.uses.size());
+  annotate_operands(instruction, operands);
+  const double start = is_recording_ ? now_seconds() : 0.0;
+  if (instruction.comm) {
+    communicate(instruction, operands);
+  } else {
+    backends_[p]->run(call, index, operands, *context_);
+  }
+  if (is_recording_) own.times.push_back({call_index, index, start, now_seconds()});
+  pass(stream, base + narrow<std::uint32_t>(index) + 1);
+}
+
+void RankExecutor::communicate(const Instruction& instruction, Operands operands) {
+  const auto range_bytes = [&](std::size_t use) {
+    return std::span<std::byte>(operands[use],
+                                static_cast<std::size_t>(instruction.uses[use].range.bytes));
+  };
+  const Reduction sum{.dtype = instruction.comm->dtype, .op = ReduceOp::kSum};
+  switch (instruction.op) {
+    case Op::kAllReduce:
+      return communicator_->all_reduce(range_bytes(0), sum);
+    case Op::kReduceScatter:
+      return communicator_->reduce_scatter(range_bytes(0), range_bytes(1), sum);
+    case Op::kAllGather:
+      return communicator_->all_gather(range_bytes(0), range_bytes(1));
+    case Op::kSend:
+      return communicator_->send(range_bytes(0), instruction.comm->peer, instruction.comm->tag);
+    case Op::kRecv:
+      return communicator_->recv(range_bytes(0), instruction.comm->peer, instruction.comm->tag);
+    default:
+      TRI_CHECK(false && "not a communication");
+  }
+}
+
+void RankExecutor::await_word(const std::atomic<std::uint32_t>& word,
+                              std::uint32_t old_value) const {
+  for (int i = 0; i < options_.spin_count; ++i) {
+    if (word.load(std::memory_order_relaxed) != old_value) return;
+    pause_cpu();
+  }
+  word.wait(old_value, std::memory_order_relaxed);
+}
+
+void RankExecutor::wait_for(Stream stream, std::uint32_t target) {
+  const std::atomic<std::uint32_t>& passed = state(stream).passed;
+  std::uint32_t value = passed.load(std::memory_order_acquire);
+  while (value < target) {
+    await_word(passed, value);
+    value = passed.load(std::memory_order_acquire);
+  }
+  if (value == kFailed) throw PartnerFailed{};
+}
+
+void RankExecutor::pass(Stream stream, std::uint32_t position) {
+  state(stream).passed.store(position, std::memory_order_release);
+  state(stream).passed.notify_all();
+}
+
+void RankExecutor::fail(Stream stream) {
+  pass(stream, kFailed);
+}
+
+}  // namespace trireme

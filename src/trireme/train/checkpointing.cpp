@@ -1,0 +1,192 @@
+#include "trireme/train/checkpointing.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <sstream>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "trireme/base/errors.h"
+#include "trireme/checkpoint/hf_config.h"
+
+namespace trireme {
+namespace {
+
+using Tensors = std::vector<StateTensor>;
+
+Tensors model_tensors(const ModelState& state) {
+  return state.tensors(StateKind::kParameter, "", "");
+}
+
+Tensors optimizer_tensors(const ModelState& state) {
+  Tensors all = state.tensors(StateKind::kParameter, "", ".master");
+  for (const auto& [kind, suffix] :
+       {std::pair(StateKind::kMoment1, ".m"), std::pair(StateKind::kMoment2, ".v")}) {
+    const Tensors more = state.tensors(kind, "", suffix);
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  return all;
+}
+
+std::vector<TensorSpec> specs_of(const ModelState& state, const Tensors& tensors) {
+  std::vector<TensorSpec> specs;
+  for (const StateTensor& tensor : tensors) specs.push_back(state.spec_of(tensor));
+  return specs;
+}
+
+/// Gathers tensor after tensor in the order of the file (by name, all being fp32); rank 0 writes
+/// them.
+void write_tensors(const ModelState& state, Tensors tensors, Communicator* group,
+                   SafetensorsWriter* writer) {
+  std::sort(tensors.begin(), tensors.end(),
+            [](const StateTensor& a, const StateTensor& b) { return a.name < b.name; });
+  for (const StateTensor& tensor : tensors) {
+    const std::vector<float> values = state.gather(tensor, group);
+    if (writer != nullptr) writer->write(tensor.name, std::as_bytes(std::span(values)));
+  }
+}
+
+nlohmann::json trainer_json(const SaveRequest& request) {
+  const Environment& environment = request.environment;
+  return {{"updates", request.run.updates},
+          {"skipped", request.run.skipped},
+          {"layout", environment.layout},
+          {"threads_per_rank", environment.threads_per_rank},
+          {"instruction_set", environment.instruction_set},
+          {"library", environment.library},
+          {"training", training_text(request.config)}};
+}
+
+/// "section.key = value" lines by key.
+std::map<std::string, std::string> options_in(const std::string& training) {
+  std::map<std::string, std::string> options;
+  std::istringstream lines(training);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t equals = line.find(" = ");
+    if (equals != std::string::npos) options[line.substr(0, equals)] = line.substr(equals + 3);
+  }
+  return options;
+}
+
+std::vector<std::string> option_differences(const std::string& saved, const TrainConfig& config) {
+  std::vector<std::string> notes;
+  auto before = options_in(saved);
+  for (const auto& [key, value] : options_in(training_text(config))) {
+    const auto old = before.find(key);
+    const std::string old_value = old == before.end() ? "not set" : old->second;
+    if (old_value == value) continue;
+    if (key.starts_with("model.") && key != "model.dropout") {
+      throw UsageError(fmt::format(
+          "[resume] {} = {} but the checkpoint was trained with {}; the model must be the "
+          "same: use another run.name, or checkpoint.resume = \"never\"",
+          key, value, old_value));
+    }
+    notes.push_back(
+        fmt::format("{}: checkpoint {}, config {}: the config wins", key, old_value, value));
+  }
+  return notes;
+}
+
+void add_environment_notes(const nlohmann::json& saved, const Environment& now,
+                           std::vector<std::string>& notes) {
+  const auto compare = [&](const char* key, const std::string& value, const char* consequence) {
+    const std::string old =
+        saved.contains(key)
+            ? (saved[key].is_string() ? saved[key].get<std::string>() : saved[key].dump())
+            : "unknown";
+    if (old != value)
+      notes.push_back(fmt::format("{}: checkpoint {}, now {}: {}", key, old, value, consequence));
+  };
+  const char* const rounding = "results agree to rounding, not bit by bit";
+  compare("layout", now.layout, "results agree to rounding unless only the strategy of dp differs");
+  compare("threads_per_rank", std::to_string(now.threads_per_rank), rounding);
+  compare("instruction_set", now.instruction_set, rounding);
+  compare("library", now.library, rounding);
+}
+
+void load_tensors(const ShardedReader& reader, const Tensors& tensors, ModelState& state) {
+  for (const StateTensor& tensor : tensors) {
+    state.store(tensor, read_tensor(reader, tensor.name, state.spec_of(tensor).shape));
+  }
+}
+
+}  // namespace
+
+std::int64_t checkpoint_bytes(const ModelState& state) {
+  return SafetensorsWriter::file_bytes(specs_of(state, model_tensors(state))) +
+         SafetensorsWriter::file_bytes(specs_of(state, optimizer_tensors(state)));
+}
+
+std::filesystem::path save_checkpoint(CheckpointStore* store, const ModelState& state,
+                                      const SaveRequest& request, Communicator* group) {
+  if (store == nullptr) {  // a rank that only sends its shards
+    write_tensors(state, model_tensors(state), group, nullptr);
+    write_tensors(state, optimizer_tensors(state), group, nullptr);
+    return {};
+  }
+  const CheckpointState header{.step = request.run.step,
+                               .tokens = request.run.tokens,
+                               .data_position = {{"train", request.run.next_sample}},
+                               .rng_seed = static_cast<std::uint64_t>(request.config.run.seed),
+                               .config_hash = config_hash(request.config),
+                               .trainer_json = trainer_json(request).dump()};
+  const auto report = store->save(header, checkpoint_bytes(state), [&](CheckpointDraft& draft) {
+    const Tensors model = model_tensors(state), optimizer = optimizer_tensors(state);
+    draft.write_tensors(
+        "model.safetensors", specs_of(state, model),
+        [&](SafetensorsWriter& writer) { write_tensors(state, model, group, &writer); },
+        {{"format", "pt"}});
+    draft.write_tensors(
+        "optimizer.safetensors", specs_of(state, optimizer),
+        [&](SafetensorsWriter& writer) { write_tensors(state, optimizer, group, &writer); });
+    draft.write_text("config.json", hf_config_json(request.config.model.spec));
+  });
+  return report.dir;
+}
+
+Resumed resume_checkpoint(const Checkpoint& checkpoint, ModelState& state,
+                          const TrainConfig& config, const Environment& environment) {
+  const auto trainer = nlohmann::json::parse(checkpoint.state.trainer_json);
+  Resumed resumed;
+  resumed.notes = option_differences(trainer.value("training", ""), config);
+  add_environment_notes(trainer, environment, resumed.notes);
+  load_tensors(ShardedReader(checkpoint.dir, "optimizer"), optimizer_tensors(state), state);
+  const auto position = checkpoint.state.data_position.find("train");
+  resumed.run = {.step = checkpoint.state.step,
+                 .updates = trainer.value("updates", checkpoint.state.step),
+                 .skipped = trainer.value("skipped", std::int64_t{0}),
+                 .tokens = checkpoint.state.tokens,
+                 .next_sample = position == checkpoint.state.data_position.end()
+                                    ? checkpoint.state.step * config.batch.global_batch
+                                    : position->second};
+  return resumed;
+}
+
+void load_weights(const std::filesystem::path& folder, ModelState& state) {
+  load_tensors(ShardedReader(folder), model_tensors(state), state);
+}
+
+void dump_step(const ModelState& state, const DumpRequest& request, Communicator* group) {
+  Tensors tensors = state.tensors(StateKind::kGradient, "grad.", "");
+  const Tensors weights = state.tensors(StateKind::kParameter, "weight.", "");
+  tensors.insert(tensors.end(), weights.begin(), weights.end());
+  if (group != nullptr && group->rank() != 0) return write_tensors(state, tensors, group, nullptr);
+  std::filesystem::create_directories(request.dir);
+  const std::filesystem::path path = request.dir / fmt::format("step_{}.safetensors", request.step);
+  std::filesystem::remove(path);
+  SafetensorsWriter writer(path, specs_of(state, tensors));
+  write_tensors(state, tensors, group, &writer);
+  writer.finish();
+  const nlohmann::json summary = {
+      {"step", request.step}, {"loss", request.loss}, {"grad_norm", request.grad_norm}};
+  const std::filesystem::path summary_path =
+      request.dir / fmt::format("step_{}.json", request.step);
+  std::filesystem::remove(summary_path);
+  write_text(summary_path, summary.dump() + "\n");
+}
+
+}  // namespace trireme

@@ -1,0 +1,73 @@
+// Saving and resuming a run: what a checkpoint folder holds.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "trireme/checkpoint/store.h"
+#include "trireme/comm/communicator.h"
+#include "trireme/train/config.h"
+#include "trireme/train/model_state.h"
+
+namespace trireme {
+
+/// Where a run stands after a step.
+struct RunState {
+  std::int64_t step = 0;         ///< steps done, skipped ones included
+  std::int64_t updates = 0;      ///< optimizer updates done: AdamW's time
+  std::int64_t skipped = 0;      ///< steps skipped as not finite
+  std::int64_t tokens = 0;       ///< processed
+  std::int64_t next_sample = 0;  ///< first global sample of the next step
+  bool operator==(const RunState&) const = default;
+};
+
+/// The five things beside the state that bitwise equality depends on, and the layout.
+struct Environment {
+  std::string layout;
+  int threads_per_rank = 1;
+  std::string instruction_set;
+  std::string library;
+  bool operator==(const Environment&) const = default;
+};
+
+/// Bytes of the files that a save writes.
+[[nodiscard]] std::int64_t checkpoint_bytes(const ModelState& state);
+
+/// Collective over `group`: rank 0 writes model.safetensors (fp32, Hugging Face names),
+/// optimizer.safetensors (NAME.master, NAME.m, NAME.v), config.json and state.json through the
+/// store. Returns the folder on rank 0.
+struct SaveRequest {
+  const TrainConfig& config;
+  const RunState& run;
+  const Environment& environment;
+};
+std::filesystem::path save_checkpoint(CheckpointStore* store, const ModelState& state,
+                                      const SaveRequest& request, Communicator* group);
+
+/// Parameters, moments and run state of a verified checkpoint; any layout. Returns one line per
+/// difference between the checkpoint's training options or environment and this run's: the config
+/// wins. Throws UsageError if the model differs.
+struct Resumed {
+  RunState run;
+  std::vector<std::string> notes;
+};
+[[nodiscard]] Resumed resume_checkpoint(const Checkpoint& checkpoint, ModelState& state,
+                                        const TrainConfig& config, const Environment& environment);
+
+/// Parameters alone, from any folder with model.safetensors or its index.
+void load_weights(const std::filesystem::path& folder, ModelState& state);
+
+/// Collective: writes DIR/step_N.safetensors (grad.NAME reduced and unclipped, weight.NAME) and
+/// DIR/step_N.json {loss, grad_norm} on rank 0. Call it right after the step.
+struct DumpRequest {
+  std::filesystem::path dir;
+  std::int64_t step = 0;
+  double loss = 0;
+  double grad_norm = 0;
+};
+void dump_step(const ModelState& state, const DumpRequest& request, Communicator* group);
+
+}  // namespace trireme

@@ -1,0 +1,97 @@
+// The training loop: data, step, metrics, evaluation, checkpoints, on all ranks of one process.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/data/batch.h"
+#include "trireme/data/corpus.h"
+#include "trireme/execute/rank_executor.h"
+#include "trireme/train/checkpointing.h"
+#include "trireme/train/config.h"
+#include "trireme/train/metrics.h"
+#include "trireme/train/run_plan.h"
+
+namespace trireme {
+
+/// Text and windows of a checked config, shared by all ranks.
+class TrainData {
+ public:
+  /// Reads the text. Throws UsageError as Corpus and WindowTable do.
+  explicit TrainData(const TrainConfig& config);
+
+  [[nodiscard]] const Corpus& corpus() const { return corpus_; }
+  [[nodiscard]] const TrainBatches& train() const { return train_; }
+  /// Nothing unless the run evaluates.
+  [[nodiscard]] const std::optional<ValidationBatches>& validation() const { return validation_; }
+  [[nodiscard]] std::int64_t eval_windows() const {
+    return validation_ ? validation_->num_windows() : 0;
+  }
+
+ private:
+  Corpus corpus_;
+  TrainBatches train_;
+  std::optional<ValidationBatches> validation_;
+};
+
+/// What one rank did in one recorded step.
+struct RankTrace {
+  std::int64_t step = 0;
+  int rank = 0;
+  Stream stream{};
+  std::vector<InstructionTime> times;
+};
+
+/// Told what happens, on rank 0's thread.
+class TrainObserver {
+ public:
+  TrainObserver() = default;
+  TrainObserver(const TrainObserver&) = delete;
+  TrainObserver& operator=(const TrainObserver&) = delete;
+  virtual ~TrainObserver() = default;
+
+  /// `is_logging_step`: a multiple of run.log_every, or the last step.
+  virtual void on_step(const StepMetrics& metrics, bool is_logging_step) = 0;
+  virtual void on_eval(const EvalMetrics& metrics) = 0;
+  virtual void on_checkpoint(const std::filesystem::path& folder) = 0;
+  /// One line for people: what was resumed, what was skipped, a disk that is nearly full.
+  virtual void on_note(std::string_view note) = 0;
+};
+
+struct TrainOptions {
+  std::filesystem::path dump_dir;  ///< empty: no parity dumps
+  std::vector<std::int64_t> dump_steps;
+  const std::atomic<int>* stop_signal =
+      nullptr;                   ///< number of the signal that asks for a stop; 0 = none
+  bool resets_affinity = false;  ///< see set_rank_threads
+};
+
+struct TrainResult {
+  RunState run;
+  std::optional<EvalMetrics> last_eval;
+  int stop_signal = 0;                    ///< 128 + this is the exit code of a stopped run
+  std::filesystem::path checkpoint;       ///< newest one of this run
+  std::vector<std::int64_t> arena_bytes;  ///< as allocated, by rank
+  std::vector<std::int64_t> bytes_sent;   ///< by rank, by the programs of all steps of this call
+  std::vector<RankTrace> traces;
+  double peak_flops = 0;  ///< of the whole world; as measured or configured
+  double train_seconds = 0;
+};
+
+/// Folder of a run: run.dir/run.name.
+[[nodiscard]] std::filesystem::path run_folder(const TrainConfig& config);
+
+/// Trains until run.steps, or until the stop signal, and saves at the end. `plan` was made from
+/// `config` and `data`. Writes metrics.jsonl and checkpoints/ into the run's folder, which exists.
+/// Throws what the first failing rank threw; ResourceError for a non-finite loss or norm with
+/// on_nonfinite = "stop", naming step and rank; checkpoints saved before stay.
+[[nodiscard]] TrainResult train(const TrainConfig& config, const RunPlan& plan,
+                                const TrainData& data, TrainObserver& observer,
+                                const TrainOptions& options = {});
+
+}  // namespace trireme
