@@ -5,11 +5,10 @@
 #include <iterator>
 #include <optional>
 #include <set>
+#include <toml++/toml.h>
 #include <utility>
 
 #include <fmt/format.h>
-
-#include <toml++/toml.h>
 
 #include "trireme/base/errors.h"
 #include "trireme/train/option.h"
@@ -75,10 +74,9 @@ std::string shown(const toml::node& node) {
 
 [[noreturn]] void throw_wrong_type(const Option& option, const std::string& name,
                                    const toml::node& node, const std::string& where) {
-  const std::string example =
-      option.is_required
-          ? std::string(option.doc)
-          : fmt::format("for example {} = {}", option.key, toml_text(option.default_value));
+  const std::string example = option.is_required ? std::string(option.doc)
+                                                 : fmt::format("for example {} = {}", option.key,
+                                                               toml_text(option.default_value));
   throw UsageError(fmt::format("[{}] {}{} is {}: must be {}; {}", where, name, shown(node),
                                toml_type_name(node), rule_text(option), example));
 }
@@ -183,8 +181,8 @@ toml::table parsed(std::string_view text, const Source& source) {
   try {
     return toml::parse(text, source.name);
   } catch (const toml::parse_error& error) {
-    throw UsageError(fmt::format("[{}] {}; correct this line", source.at(error.source()),
-                                 error.description()));
+    throw UsageError(
+        fmt::format("[{}] {}; correct this line", source.at(error.source()), error.description()));
   }
 }
 
@@ -224,9 +222,10 @@ std::vector<Assignment> file_assignments(std::string_view text, const Source& so
                                    shown(node), key_remedy("", name.str())));
     }
     if (!node.is_table()) {
-      throw UsageError(fmt::format("[{0}] {1}{2} is {3}: [{1}] is a section; write its keys below "
-                                   "a line [{1}]",
-                                   where, name.str(), shown(node), toml_type_name(node)));
+      throw UsageError(
+          fmt::format("[{0}] {1}{2} is {3}: [{1}] is a section; write its keys below "
+                      "a line [{1}]",
+                      where, name.str(), shown(node), toml_type_name(node)));
     }
     for (Assignment& each : section_assignments(*node.as_table(), name.str(), source)) {
       all.push_back(std::move(each));
@@ -259,8 +258,8 @@ const Option& override_option(const std::string& name) {
   const std::string section = name.substr(0, dot);
   const std::string key = dot == name.npos ? "" : name.substr(dot + 1);
   if (dot == name.npos) {
-    throw UsageError(fmt::format("[--{0}] {0} is not of the form section.key; {1}", name,
-                                 key_remedy("", name)));
+    throw UsageError(
+        fmt::format("[--{0}] {0} is not of the form section.key; {1}", name, key_remedy("", name)));
   }
   if (!is_section(section)) {
     throw UsageError(fmt::format("[--{}] [{}] is not a known section; {}", name, section,
@@ -268,8 +267,8 @@ const Option& override_option(const std::string& name) {
   }
   const Option* const option = find_option(section, key);
   if (option == nullptr) {
-    throw UsageError(fmt::format("[--{0}] {0} is not a known key; {1}", name,
-                                 key_remedy(section, key)));
+    throw UsageError(
+        fmt::format("[--{0}] {0} is not a known key; {1}", name, key_remedy(section, key)));
   }
   return *option;
 }
@@ -334,9 +333,10 @@ std::vector<Assignment> model_file_assignments(const std::vector<Assignment>& as
       section_assignments(parsed(file_text(path, last->where), source), "model", source);
   for (const Assignment& key : keys) {
     if (is_model_file(key)) {
-      throw UsageError(fmt::format("[{}] model.file in a model file: must not name another; write "
-                                   "the keys themselves",
-                                   key.where));
+      throw UsageError(
+          fmt::format("[{}] model.file in a model file: must not name another; write "
+                      "the keys themselves",
+                      key.where));
     }
   }
   return keys;

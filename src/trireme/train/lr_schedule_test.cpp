@@ -17,11 +17,8 @@ std::vector<double> rates(const LrSchedule& schedule, std::int64_t num_steps) {
 }
 
 // Warm-up 4, peak 1e-3, cosine to 1e-4, 12 steps (case A19).
-constexpr LrSchedule kCosine{.shape = LrShape::kCosine,
-                             .lr = 1e-3,
-                             .min_lr = 1e-4,
-                             .warmup_steps = 4,
-                             .total_steps = 12};
+constexpr LrSchedule kCosine{
+    .shape = LrShape::kCosine, .lr = 1e-3, .min_lr = 1e-4, .warmup_steps = 4, .total_steps = 12};
 
 TEST(LrSchedule, WarmupStartsAtAShareOfThePeakAndReachesItAtItsLastStep) {
   EXPECT_EQ(rates(kCosine, 4), (std::vector<double>{2.5e-4, 5e-4, 7.5e-4, 1e-3}));
@@ -55,20 +52,14 @@ TEST(LrSchedule, WithoutWarmupTheFirstStepUsesThePeak) {
 }
 
 TEST(LrSchedule, LinearFallsByEqualSteps) {
-  const LrSchedule schedule{.shape = LrShape::kLinear,
-                            .lr = 1.0,
-                            .min_lr = 0.5,
-                            .warmup_steps = 2,
-                            .total_steps = 6};
+  const LrSchedule schedule{
+      .shape = LrShape::kLinear, .lr = 1.0, .min_lr = 0.5, .warmup_steps = 2, .total_steps = 6};
   EXPECT_EQ(rates(schedule, 7), (std::vector<double>{0.5, 1.0, 0.875, 0.75, 0.625, 0.5, 0.5}));
 }
 
 TEST(LrSchedule, DecayStepsEndTheDecayBeforeTheRun) {
-  const LrSchedule schedule{.shape = LrShape::kLinear,
-                            .lr = 1.0,
-                            .min_lr = 0.25,
-                            .decay_steps = 3,
-                            .total_steps = 100};
+  const LrSchedule schedule{
+      .shape = LrShape::kLinear, .lr = 1.0, .min_lr = 0.25, .decay_steps = 3, .total_steps = 100};
   EXPECT_EQ(rates(schedule, 6), (std::vector<double>{1.0, 0.75, 0.5, 0.25, 0.25, 0.25}));
 }
 

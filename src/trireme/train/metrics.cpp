@@ -1,13 +1,12 @@
 #include "trireme/train/metrics.h"
 
-#include <unistd.h>
-
 #include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <unistd.h>
 #include <utility>
 
 #include <fmt/format.h>
@@ -17,13 +16,19 @@
 namespace trireme {
 namespace {
 
+/// Always looks like a float, so that -0.0 and 768.0 keep their type in a parser.
 std::string json_number(double value) {
-  return std::isfinite(value) ? fmt::format("{}", value) : "null";
+  if (!std::isfinite(value)) {
+    return "null";
+  }
+  const std::string text = fmt::format("{}", value);
+  return text.find_first_of(".e") == text.npos ? text + ".0" : text;
 }
 
 [[noreturn]] void throw_write_error(const std::filesystem::path& path) {
-  throw ResourceError(fmt::format("[metrics] {}: cannot write: {}; free space or choose another run.dir",
-                                  path.string(), std::strerror(errno)));
+  throw ResourceError(
+      fmt::format("[metrics] {}: cannot write: {}; free space or choose another run.dir",
+                  path.string(), std::strerror(errno)));
 }
 
 /// Hands `text` to the system at once.
@@ -38,8 +43,8 @@ void write_all(std::FILE* file, std::string_view text, const std::filesystem::pa
 std::optional<std::int64_t> step_of(std::string_view line) {
   constexpr std::string_view kKey = "\"step\":";
   const std::size_t key_index = line.find(kKey);
-  if (!line.starts_with("{\"kind\":") || !line.ends_with('}') ||
-      line.find('{', 1) != line.npos || key_index == line.npos) {
+  if (!line.starts_with("{\"kind\":") || !line.ends_with('}') || line.find('{', 1) != line.npos ||
+      key_index == line.npos) {
     return std::nullopt;
   }
   const char* const begin = line.data() + key_index + kKey.size();
@@ -70,15 +75,15 @@ TokenRates token_rates(std::int64_t tokens, double seconds, int world) {
 }
 
 std::string metrics_line(const StepMetrics& metrics) {
-  return fmt::format(
-      R"({{"kind":"train","step":{},"loss":{},"grad_norm":{},"lr":{},"tokens":{},)"
-      R"("valid_tokens":{},"step_seconds":{},"tokens_per_second":{},)"
-      R"("tokens_per_second_per_rank":{},"mfu":{},"memory_bytes":{},"skipped":{}}})",
-      metrics.step, json_number(metrics.loss), json_number(metrics.grad_norm),
-      json_number(metrics.lr), metrics.tokens, metrics.valid_tokens,
-      json_number(metrics.step_seconds), json_number(metrics.tokens_per_second),
-      json_number(metrics.tokens_per_second_per_rank),
-      metrics.mfu ? json_number(*metrics.mfu) : "null", metrics.memory_bytes, metrics.skipped);
+  return fmt::format(R"({{"kind":"train","step":{},"loss":{},"grad_norm":{},"lr":{},"tokens":{},)"
+                     R"("valid_tokens":{},"step_seconds":{},"tokens_per_second":{},)"
+                     R"("tokens_per_second_per_rank":{},"mfu":{},"memory_bytes":{},"skipped":{}}})",
+                     metrics.step, json_number(metrics.loss), json_number(metrics.grad_norm),
+                     json_number(metrics.lr), metrics.tokens, metrics.valid_tokens,
+                     json_number(metrics.step_seconds), json_number(metrics.tokens_per_second),
+                     json_number(metrics.tokens_per_second_per_rank),
+                     metrics.mfu ? json_number(*metrics.mfu) : "null", metrics.memory_bytes,
+                     metrics.skipped);
 }
 
 std::string metrics_line(const EvalMetrics& metrics) {

@@ -33,9 +33,15 @@ std::string toml_quoted(std::string_view text) {
   return quoted + '"';
 }
 
-std::string element_text(std::int64_t value) { return fmt::format("{}", value); }
-std::string element_text(double value) { return toml_number(value); }
-std::string element_text(std::string_view value) { return toml_quoted(value); }
+std::string element_text(std::int64_t value) {
+  return fmt::format("{}", value);
+}
+std::string element_text(double value) {
+  return toml_number(value);
+}
+std::string element_text(std::string_view value) {
+  return toml_quoted(value);
+}
 
 template <typename T>
 std::string list_text(const std::vector<T>& list) {
@@ -51,7 +57,9 @@ bool is_integral(const Option& option) {
 }
 
 /// A bound as people write it: 1 rather than 1.0.
-std::string bound_text(double bound) { return fmt::format("{}", bound); }
+std::string bound_text(double bound) {
+  return fmt::format("{}", bound);
+}
 
 std::string range_text(const Option& option) {
   const NumberRange& range = option.range;
@@ -90,10 +98,16 @@ std::string one_rule(const Option& option) {
   TRI_CHECK(false);
 }
 
+/// "[file:line:column] section.key", or "[section] key" of a config that came from no text.
+std::string place(const Option& option, std::string_view where) {
+  return where.empty() ? fmt::format("[{}] {}", option.section, option.key)
+                       : fmt::format("[{}] {}", where, option.name());
+}
+
 [[noreturn]] void throw_invalid(const Option& option, const OptionValue& value,
                                 std::string_view where, std::string_view remedy) {
-  throw UsageError(fmt::format("[{}] {} = {}: must be {}; {}", where, option.name(),
-                               toml_text(value), one_rule(option), remedy));
+  throw UsageError(fmt::format("{} = {}: must be {}; {}", place(option, where), toml_text(value),
+                               one_rule(option), remedy));
 }
 
 bool is_in(const NumberRange& range, double number) {
@@ -164,7 +178,9 @@ std::string in_our_spelling(std::string_view key) {
 
 }  // namespace
 
-OptionType type_of(const OptionValue& value) { return static_cast<OptionType>(value.index()); }
+OptionType type_of(const OptionValue& value) {
+  return static_cast<OptionType>(value.index());
+}
 
 std::string toml_text(const OptionValue& value) {
   struct Writer {
@@ -179,7 +195,9 @@ std::string toml_text(const OptionValue& value) {
   return std::visit(Writer{}, value);
 }
 
-std::string Option::name() const { return fmt::format("{}.{}", section, key); }
+std::string Option::name() const {
+  return fmt::format("{}.{}", section, key);
+}
 
 const Option* find_option(std::string_view section, std::string_view key) {
   const auto& options = train_options();
@@ -205,8 +223,8 @@ void check_value(const Option& option, const OptionValue& value, std::string_vie
                   fmt::format("did you mean {}?", nearest_name(*text, option.words)));
   }
   if (!option.unbuilt.empty() && value != option.default_value) {
-    throw UsageError(fmt::format("[{}] {} = {}: {} is not built yet; use {} = {}", where,
-                                 option.name(), toml_text(value), option.unbuilt, option.key,
+    throw UsageError(fmt::format("{} = {}: {} is not built yet; use {} = {}", place(option, where),
+                                 toml_text(value), option.unbuilt, option.key,
                                  toml_text(option.default_value)));
   }
 }

@@ -42,8 +42,9 @@ not built yet: other values are refused by name.
 std::string configuration_reference() {
   std::string page(kIntroduction);
   for (const OptionSection& section : option_sections()) {
-    page += fmt::format("\n## [{}]\n\n{}\n\n| key | value | default | meaning |\n|---|---|---|---|\n",
-                        section.name, section.doc);
+    page +=
+        fmt::format("\n## [{}]\n\n{}\n\n| key | value | default | meaning |\n|---|---|---|---|\n",
+                    section.name, section.doc);
     for (const Option& option : train_options()) {
       page += option.section == section.name ? option_row(option) : "";
     }

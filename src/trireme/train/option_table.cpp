@@ -109,7 +109,10 @@ using Entries = std::vector<Entry>;
 using std::string_literals::operator""s;
 
 /// How `field` and `choice` reach a member of a const or mutable config.
-#define TRI_AT(member) [](auto& config) -> auto& { return config.member; }
+#define TRI_AT(member)        \
+  [](auto& config) -> auto& { \
+    return config.member;     \
+  }
 
 Entries run_entries() {
   return {
@@ -215,8 +218,7 @@ Entries data_entries() {
           .aka({"path", "paths", "files", "dataset", "train_data"}),
       later("jsonl", std::vector<std::string>{}, "reading JSON lines",
             "Files with one JSON object per line."),
-      later("tokens", std::vector<std::string>{}, "reading token files",
-            "Files of token numbers."),
+      later("tokens", std::vector<std::string>{}, "reading token files", "Files of token numbers."),
       later("tokenizer", "bytes"s, "a tokenizer other than bytes",
             "\"bytes\" (one token per byte) or a tokenizer's path."),
       field("val_fraction", TRI_AT(data.val_fraction),
@@ -248,21 +250,26 @@ Entries batch_entries() {
 
 Entries degree_entries() {
   return {
-      field("pp", TRI_AT(layout.pp), "Pipeline stages.").at_least(1).aka(
-          {"pipeline_parallel", "pipeline_model_parallel_size"}),
+      field("pp", TRI_AT(layout.pp), "Pipeline stages.")
+          .at_least(1)
+          .only_default("pipeline parallelism")
+          .aka({"pipeline_parallel", "pipeline_model_parallel_size"}),
       field("dp", TRI_AT(layout.dp), "Data-parallel replicas.")
           .at_least(1)
           .aka({"data_parallel", "data_parallel_size"}),
       field("cp", TRI_AT(layout.cp), "Context-parallel pieces of a sequence.")
           .at_least(1)
+          .only_default("context parallelism")
           .aka({"context_parallel", "context_parallel_size"}),
       field("tp", TRI_AT(layout.tp), "Tensor-parallel pieces of a layer.")
           .at_least(1)
+          .only_default("tensor parallelism")
           .aka({"tensor_parallel", "tensor_model_parallel_size"}),
       later("sp", std::int64_t{0}, "sequence parallelism",
             "1 = norms and dropout are cut over the tp ranks along the sequence."),
       field("zero", TRI_AT(layout.zero),
-            "ZeRO stage: cuts optimizer state (1), gradients (2), parameters (3) over dp ranks.")
+            "ZeRO stage: cuts optimizer state (1), gradients (2), parameters (3) over dp ranks; 2 "
+            "and 3 are not built yet.")
           .at_least(0)
           .at_most(3)
           .aka({"zero_stage"}),
