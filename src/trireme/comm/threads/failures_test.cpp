@@ -150,6 +150,7 @@ TEST(Abort, WakesBlockedPeersWithTheFirstCause) {
     std::vector<std::string> caught(4);
     EXPECT_THROW(on_ranks(world,
                           [&](Communicator& comm) {
+                            comm.barrier();  // All have their communicators.
                             if (comm.rank() == 2) throw std::runtime_error("the disk is full");
                             caught[static_cast<std::size_t>(comm.rank())] =
                                 message_of([&] { comm.barrier(); });

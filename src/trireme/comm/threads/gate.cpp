@@ -34,7 +34,7 @@ std::uint32_t Gate::arrive() {
     const std::uint32_t next = is_last ? ((word & kRoundMask) + kOneRound) & kRoundMask : word + 1;
     if (word_.compare_exchange_weak(word, next, std::memory_order_acq_rel,
                                     std::memory_order_relaxed)) {
-      if (is_last && num_members_ > 1) word_.notify_all();
+      if (is_last) word_.notify_all();
       break;
     }
   }

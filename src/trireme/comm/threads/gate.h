@@ -22,7 +22,8 @@ class Gate {
   std::uint32_t arrive();
 
   /// Waits for `round` to complete (true), or for the gate to close before that (false): first
-  /// `spin_count` pauses, then asleep. Acquires what the members wrote before they arrived.
+  /// `spin_count` pauses, then asleep. Any thread may wait, a member or not. Acquires what the
+  /// members wrote before they arrived.
   [[nodiscard]] bool wait(std::uint32_t round, int spin_count) const;
 
   void close();
