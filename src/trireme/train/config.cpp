@@ -14,7 +14,7 @@ namespace {
 void check_required(const Option& option, const OptionValue& value) {
   if (option.is_required && value == option.default_value) {
     throw UsageError(
-        fmt::format("[{0}] {0}.{1} is not set: must be {2}; set it in [{0}] or with "
+        fmt::format("[{0}] {1} is not set: must be {2}; set it in [{0}] or with "
                     "--{0}.{1} ({3})",
                     option.section, option.key, rule_text(option), option.doc));
   }
@@ -24,7 +24,7 @@ void check_each_option(const TrainConfig& config) {
   for (const Option& option : train_options()) {
     const OptionValue value = option.value_in(config);
     check_required(option, value);
-    check_value(option, value, option.section);
+    check_value(option, value, "");
   }
 }
 
@@ -34,27 +34,21 @@ void check_run_folder(const RunConfig& run) {
                         run.name.find('/') == run.name.npos && run.name.find('\0') == run.name.npos;
   if (!is_plain) {
     throw UsageError(
-        fmt::format("[run] run.name = {}: must be the name of a folder in run.dir, "
+        fmt::format("[run] name = {}: must be the name of a folder in run.dir, "
                     "without \"/\"; put leading folders into run.dir",
                     toml_text(run.name)));
   }
   if (run.dir.empty()) {
-    throw UsageError("[run] run.dir = \"\": must be a folder; use \".\" for the current one");
+    throw UsageError("[run] dir = \"\": must be a folder; use \".\" for the current one");
   }
 }
 
-void check_sequence(const ModelSpec& spec, const Batch& batch) {
-  if (spec.max_seq > 0 && batch.seq > spec.max_seq) {
-    throw UsageError(
-        fmt::format("[batch] batch.seq = {} with model.max_seq = {}: must not be "
-                    "longer; use batch.seq <= {} or a greater model.max_seq",
-                    batch.seq, spec.max_seq, spec.max_seq));
-  }
+void check_vocabulary(const ModelSpec& spec) {
   constexpr std::int64_t kNumBytes = 256;
   if (spec.vocab < kNumBytes) {
     throw UsageError(
-        fmt::format("[model] model.vocab = {} with data.tokenizer = \"bytes\": must "
-                    "be >= 256, one entry per byte; use model.vocab = 256",
+        fmt::format("[model] vocab = {} with [data] tokenizer = \"bytes\": must be >= "
+                    "256, one entry per byte; use vocab = 256",
                     spec.vocab));
   }
 }
@@ -64,23 +58,23 @@ void check_schedule(const TrainConfig& config) {
   const LrConfig& lr = config.lr;
   if (lr.warmup_steps > steps) {
     throw UsageError(
-        fmt::format("[lr] lr.warmup_steps = {0} with run.steps = {1}: must be <= "
-                    "run.steps; use lr.warmup_steps <= {1} or run.steps >= {0}",
+        fmt::format("[lr] warmup_steps = {0} with [run] steps = {1}: must be <= "
+                    "steps; use warmup_steps = {1} or steps = {0}",
                     lr.warmup_steps, steps));
   }
   if (lr.min_lr > config.optimizer.lr) {
     throw UsageError(
-        fmt::format("[lr] lr.min_lr = {0} with optimizer.lr = {1}: must be <= "
-                    "optimizer.lr; use lr.min_lr <= {1}",
-                    lr.min_lr, config.optimizer.lr));
+        fmt::format("[lr] min_lr = {0} with [optimizer] lr = {1}: must be <= lr; "
+                    "use for example min_lr = {2}",
+                    lr.min_lr, config.optimizer.lr, config.optimizer.lr / 10.0));
   }
   const std::int64_t longest = steps - std::max<std::int64_t>(lr.warmup_steps, 1);
   if (lr.shape == LrShape::kWsd && (lr.decay_steps < 1 || lr.decay_steps > longest)) {
     throw UsageError(fmt::format(
-        "[lr] lr.decay_steps = {} with lr.shape = \"wsd\", run.steps = {} "
-        "and lr.warmup_steps = {}: must be in 1..{}, the steps after the "
-        "peak; use for example {}",
-        lr.decay_steps, steps, lr.warmup_steps, longest, std::max<std::int64_t>(1, longest / 5)));
+        "[lr] decay_steps = {} with shape = \"wsd\", warmup_steps = {} and [run] steps = {}: must "
+        "be "
+        ">= 1 and fit between the peak and the last step; use for example {}, or more steps",
+        lr.decay_steps, lr.warmup_steps, steps, std::max<std::int64_t>(1, longest / 5)));
   }
 }
 
@@ -88,7 +82,7 @@ void check_intervals(const TrainConfig& config) {
   for (const std::int64_t step : config.trace.steps) {
     if (step > config.run.steps) {
       throw UsageError(
-          fmt::format("[trace] trace.steps holds {} with run.steps = {}: must be in "
+          fmt::format("[trace] steps holds {} with [run] steps = {}: must be in "
                       "1..{}; correct or remove it",
                       step, config.run.steps, config.run.steps));
     }
@@ -96,14 +90,14 @@ void check_intervals(const TrainConfig& config) {
   const CheckpointConfig& saving = config.checkpoint;
   if (saving.every > 0 && saving.keep_every % saving.every != 0) {
     throw UsageError(fmt::format(
-        "[checkpoint] checkpoint.keep_every = {} with checkpoint.every = {}: must be a multiple of "
+        "[checkpoint] keep_every = {} with every = {}: must be a multiple of "
         "it, or nothing would be kept; use for example {}",
         saving.keep_every, saving.every, (saving.keep_every / saving.every + 1) * saving.every));
   }
   if (config.run.eval_every > 0 && config.data.val_fraction == 0.0) {
     throw UsageError(
-        fmt::format("[run] run.eval_every = {} with data.val_fraction = 0: evaluation "
-                    "needs held-out text; use for example data.val_fraction = 0.05",
+        fmt::format("[run] eval_every = {} with [data] val_fraction = 0: evaluation "
+                    "needs held-out text; use for example val_fraction = 0.05",
                     config.run.eval_every));
   }
 }
@@ -115,7 +109,7 @@ TrainConfig checked(TrainConfig config) {
   check_run_folder(config.run);
   config.model.spec = resolved(config.model.spec);
   check_layout(config.model.spec, config.layout, config.batch);
-  check_sequence(config.model.spec, config.batch);
+  check_vocabulary(config.model.spec);
   check_schedule(config);
   check_intervals(config);
   return config;

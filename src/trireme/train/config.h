@@ -123,8 +123,9 @@ struct TrainConfig {
 
 [[nodiscard]] LrSchedule lr_schedule(const TrainConfig& config);
 
-/// The lines "section.key = value" of all options that change what is learnt (not where it runs,
-/// is logged or is saved). Equal texts mean the same training; a checkpoint keeps this text.
+/// Of a checked config, the lines "section.key = value" of all options that change what is learnt
+/// (not where it runs, is logged or is saved). Equal texts mean the same training; a checkpoint
+/// keeps this text.
 [[nodiscard]] std::string training_text(const TrainConfig& config);
 
 /// 16 hexadecimal digits: a hash of `training_text`.

@@ -16,8 +16,13 @@
 namespace trireme {
 namespace {
 
+/// Always looks like a float, so that -0.0 and 768.0 keep their type in a parser.
 std::string json_number(double value) {
-  return std::isfinite(value) ? fmt::format("{}", value) : "null";
+  if (!std::isfinite(value)) {
+    return "null";
+  }
+  const std::string text = fmt::format("{}", value);
+  return text.find_first_of(".e") == text.npos ? text + ".0" : text;
 }
 
 [[noreturn]] void throw_write_error(const std::filesystem::path& path) {

@@ -22,7 +22,7 @@ struct StepMetrics {
   double step_seconds = 0.0;
   double tokens_per_second = 0.0;
   double tokens_per_second_per_rank = 0.0;
-  std::optional<double> mfu;      ///< 0..1; nothing if the peak is unknown
+  std::optional<double> mfu = {};  ///< 0..1; nothing if the peak is unknown
   std::int64_t memory_bytes = 0;  ///< of the fullest rank
   std::int64_t skipped = 0;       ///< steps skipped so far as not finite
 };

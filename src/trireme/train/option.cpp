@@ -98,10 +98,16 @@ std::string one_rule(const Option& option) {
   TRI_CHECK(false);
 }
 
+/// "[file:line:column] section.key", or "[section] key" of a config that came from no text.
+std::string place(const Option& option, std::string_view where) {
+  return where.empty() ? fmt::format("[{}] {}", option.section, option.key)
+                       : fmt::format("[{}] {}", where, option.name());
+}
+
 [[noreturn]] void throw_invalid(const Option& option, const OptionValue& value,
                                 std::string_view where, std::string_view remedy) {
-  throw UsageError(fmt::format("[{}] {} = {}: must be {}; {}", where, option.name(),
-                               toml_text(value), one_rule(option), remedy));
+  throw UsageError(fmt::format("{} = {}: must be {}; {}", place(option, where), toml_text(value),
+                               one_rule(option), remedy));
 }
 
 bool is_in(const NumberRange& range, double number) {
@@ -217,8 +223,8 @@ void check_value(const Option& option, const OptionValue& value, std::string_vie
                   fmt::format("did you mean {}?", nearest_name(*text, option.words)));
   }
   if (!option.unbuilt.empty() && value != option.default_value) {
-    throw UsageError(fmt::format("[{}] {} = {}: {} is not built yet; use {} = {}", where,
-                                 option.name(), toml_text(value), option.unbuilt, option.key,
+    throw UsageError(fmt::format("{} = {}: {} is not built yet; use {} = {}", place(option, where),
+                                 toml_text(value), option.unbuilt, option.key,
                                  toml_text(option.default_value)));
   }
 }

@@ -87,8 +87,9 @@ struct OptionSection {
 /// An empty `section` stands for a key outside of any section.
 [[nodiscard]] std::string key_remedy(std::string_view section, std::string_view key);
 
-/// Throws UsageError, starting with "[where]", unless `value`, which has the option's type, is
-/// valid: range, words, list length, built.
+/// Throws UsageError unless `value`, which has the option's type, is valid: range, words, list
+/// length, built. `where` is "file:line:column" or "--section.key"; empty for a config built in
+/// code.
 void check_value(const Option& option, const OptionValue& value, std::string_view where);
 
 /// "an integer >= 1", "one of naive, bucketed, overlapped", ...

@@ -252,20 +252,24 @@ Entries degree_entries() {
   return {
       field("pp", TRI_AT(layout.pp), "Pipeline stages.")
           .at_least(1)
+          .only_default("pipeline parallelism")
           .aka({"pipeline_parallel", "pipeline_model_parallel_size"}),
       field("dp", TRI_AT(layout.dp), "Data-parallel replicas.")
           .at_least(1)
           .aka({"data_parallel", "data_parallel_size"}),
       field("cp", TRI_AT(layout.cp), "Context-parallel pieces of a sequence.")
           .at_least(1)
+          .only_default("context parallelism")
           .aka({"context_parallel", "context_parallel_size"}),
       field("tp", TRI_AT(layout.tp), "Tensor-parallel pieces of a layer.")
           .at_least(1)
+          .only_default("tensor parallelism")
           .aka({"tensor_parallel", "tensor_model_parallel_size"}),
       later("sp", std::int64_t{0}, "sequence parallelism",
             "1 = norms and dropout are cut over the tp ranks along the sequence."),
       field("zero", TRI_AT(layout.zero),
-            "ZeRO stage: cuts optimizer state (1), gradients (2), parameters (3) over dp ranks.")
+            "ZeRO stage: cuts optimizer state (1), gradients (2), parameters (3) over dp ranks; 2 "
+            "and 3 are not built yet.")
           .at_least(0)
           .at_most(3)
           .aka({"zero_stage"}),

@@ -14,8 +14,8 @@ namespace trireme {
 /// Programs of one rank and their places in its arena.
 struct RankPlan {
   Program train;
-  std::optional<Program> eval;
-  Placement placement;
+  std::optional<Program> eval = {};
+  Placement placement = {};
 
   /// In the order of the placement: training, then evaluation.
   [[nodiscard]] std::vector<const Program*> programs() const;

@@ -1,0 +1,413 @@
+#include "trireme/train/trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "trireme/base/errors.h"
+#include "trireme/base/units.h"
+#include "trireme/comm/threads/run_ranks.h"
+#include "trireme/comm/threads/thread_world.h"
+#include "trireme/execute/cpu/cpu_backend.h"
+#include "trireme/execute/cpu/threads.h"
+#include "trireme/kernels/cpu/isa.h"
+#include "trireme/model/flops.h"
+#include "trireme/program/build.h"
+#include "trireme/train/batch_sources.h"
+#include "trireme/train/lr_schedule.h"
+
+namespace trireme {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+constexpr int kTrain = 0;  // programs of a rank's executor
+constexpr int kEval = 1;
+constexpr int kSpinCount = 2000;
+constexpr double kPeakSeconds = 0.15;
+
+double seconds_since(SteadyClock::time_point start) {
+  return std::chrono::duration<double>(SteadyClock::now() - start).count();
+}
+
+/// What all ranks of a run share. Ranks write only their own elements of the result.
+struct SharedRun {
+  const TrainConfig& config;
+  const RunPlan& plan;
+  const TrainData& data;
+  TrainObserver& observer;
+  const TrainOptions& options;
+  ThreadWorld& world;
+  int spin_count = 0;
+  CheckpointStore* store = nullptr;  ///< used by rank 0 only
+  std::optional<Checkpoint> resume_from;
+  TrainResult& result;
+  std::mutex& traces_mutex;  ///< guards result.traces
+};
+
+int spin_count_for(const TrainConfig& config, int num_threads_per_rank) {
+  const int comm_threads = config.layout.dp > 1 ? 1 : 0;
+  const int threads = config.layout.world() * (num_threads_per_rank + comm_threads);
+  return threads <= static_cast<int>(std::thread::hardware_concurrency()) ? kSpinCount : 0;
+}
+
+/// One rank's part of the run, on its own thread.
+class RankRun {
+ public:
+  RankRun(SharedRun& shared, int rank)
+      : shared_(shared),
+        config_(shared.config),
+        plan_(shared.plan.ranks.at(static_cast<std::size_t>(rank))),
+        rank_(rank),
+        cut_{.micro_batch = config_.batch.micro_batch,
+             .dp = config_.layout.dp,
+             .dp_rank = config_.layout.mesh().coord_of(rank).dp} {
+    set_rank_threads(shared.plan.threads_per_rank, shared.options.resets_affinity);
+    make_communicators();
+    make_executor();
+    state_.emplace(plan_.train, *executor_, kTrain);
+    source_.emplace(shared.data.train(), cut_, rank_valid_tokens());
+    if (plan_.eval) {
+      eval_source_.emplace(*shared.data.validation(), cut_, config_.batch.seq,
+                           plan_.eval->num_micro_batches);
+    }
+  }
+
+  void run() {
+    measure_peak();
+    prepare_state();
+    if (is_first()) {
+      metrics_.emplace(run_folder(config_) / "metrics.jsonl", run_.step);
+      warn_about_disk();
+    }
+    const auto start = SteadyClock::now();
+    int signal = 0;
+    while (run_.step < config_.run.steps && signal == 0) {
+      step();
+      signal = agreed_stop_signal();
+      const bool is_last = run_.step == config_.run.steps || signal != 0;
+      if (plan_.eval && is_due(config_.run.eval_every) && !is_last) evaluate();
+      if (is_due(config_.checkpoint.every) && !is_last) save();
+    }
+    if (plan_.eval && signal == 0) evaluate();
+    if (shared_.resume_from == std::nullopt || run_.step != shared_.resume_from->state.step) save();
+    finish(signal, seconds_since(start));
+  }
+
+ private:
+  [[nodiscard]] bool is_first() const { return rank_ == 0; }
+  [[nodiscard]] bool is_due(std::int64_t every) const {
+    return every > 0 && run_.step % every == 0;
+  }
+  [[nodiscard]] std::int64_t rank_valid_tokens() const {
+    return plan_.train.num_micro_batches * config_.batch.micro_batch * config_.batch.seq;
+  }
+
+  void make_communicators() {
+    const int world = config_.layout.world();
+    if (world == 1) return;
+    std::vector<int> ranks(static_cast<std::size_t>(world));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    dp_ = shared_.world.communicator(rank_, ranks, "dp");
+    host_ = shared_.world.communicator(rank_, ranks, "host");
+  }
+
+  void make_executor() {
+    std::vector<std::unique_ptr<Backend>> backends;
+    for (const Program* program : plan_.programs()) {
+      backends.push_back(std::make_unique<CpuBackend>(*program, shared_.plan.threads_per_rank));
+    }
+    executor_.emplace(plan_.programs(), plan_.placement, std::move(backends), dp_.get(),
+                      ExecutorOptions{.spin_count = shared_.spin_count,
+                                      .abort = [this](std::exception_ptr cause) {
+                                        shared_.world.abort(rank_, std::move(cause));
+                                      }});
+    shared_.result.arena_bytes.at(static_cast<std::size_t>(rank_)) = executor_->arena_bytes();
+  }
+
+  /// All ranks at once, as they will compute.
+  void measure_peak() {
+    double flops = config_.run.peak_gflops * 1e9;
+    if (flops == 0) {
+      if (host_) host_->barrier();
+      flops = measured_peak_flops(kPeakSeconds);
+      peaks_ = flops;
+      if (host_)
+        host_->all_reduce(std::as_writable_bytes(std::span(&peaks_, 1)), {.dtype = DType::kF64});
+    } else {
+      peaks_ = flops * config_.layout.world();
+    }
+    if (is_first()) shared_.result.peak_flops = peaks_;
+  }
+
+  [[nodiscard]] Environment environment() const {
+    return {.layout = layout_text(config_.layout, config_.batch),
+            .threads_per_rank = shared_.plan.threads_per_rank,
+            .instruction_set =
+                fmt::format("{}/{}", kernels::matmul_instruction_set(), kernels::isa_name()),
+            .library = kernels::matmul_library_version()};
+  }
+
+  void prepare_state() {
+    if (shared_.resume_from) {
+      const Resumed resumed =
+          resume_checkpoint(*shared_.resume_from, *state_, config_, environment());
+      run_ = resumed.run;
+      note(fmt::format("resumed {} at step {}", shared_.resume_from->dir.string(), run_.step));
+      for (const std::string& line : resumed.notes) note(line);
+      return;
+    }
+    if (config_.model.checkpoint.empty()) {
+      state_->initialize(static_cast<std::uint64_t>(config_.run.seed));
+    } else {
+      load_weights(config_.model.checkpoint, *state_);
+      note(fmt::format("weights loaded from {}", config_.model.checkpoint));
+    }
+  }
+
+  void note(const std::string& text) const {
+    if (is_first()) shared_.observer.on_note(text);
+  }
+
+  void warn_about_disk() const {
+    const std::int64_t needed = checkpoint_bytes(*state_), available = shared_.store->free_bytes();
+    if (needed <= available) return;
+    note(fmt::format("warning: a checkpoint needs {} but {} has {} free; saving will fail",
+                     format_bytes(needed), shared_.store->root().string(),
+                     format_bytes(available)));
+  }
+
+  void set_hyper(double lr) {
+    const auto hyper =
+        executor_->values<double>(kTrain, plan_.train.whole(*plan_.train.find_buffer("hyper")));
+    const OptimizerConfig& optimizer = config_.optimizer;
+    const auto time = static_cast<double>(run_.updates + 1);
+    hyper[HyperLayout::kLr] = lr;
+    hyper[HyperLayout::kBeta1] = optimizer.betas[0];
+    hyper[HyperLayout::kBeta2] = optimizer.betas[1];
+    hyper[HyperLayout::kEps] = optimizer.eps;
+    hyper[HyperLayout::kWeightDecay] = optimizer.weight_decay;
+    hyper[HyperLayout::kCorrection1] = 1.0 - std::pow(optimizer.betas[0], time);
+    hyper[HyperLayout::kCorrection2] = 1.0 - std::pow(optimizer.betas[1], time);
+    hyper[HyperLayout::kMaxNorm] = optimizer.clip;
+  }
+
+  void step() {
+    const auto start = SteadyClock::now();
+    const std::int64_t number = run_.step + 1;
+    const bool is_traced =
+        std::count(config_.trace.steps.begin(), config_.trace.steps.end(), number) > 0;
+    const double lr = learning_rate(lr_schedule(config_), number);
+    set_hyper(lr);
+    source_->set_position(run_.next_sample);
+    double local_loss = 0;
+    executor_->record_times(is_traced);
+    executor_->run(kTrain, {.source = &*source_,
+                            .seed = static_cast<std::uint64_t>(config_.run.seed),
+                            .step = number,
+                            .local_loss = &local_loss});
+    executor_->record_times(false);
+    if (is_traced) keep_traces(number);
+
+    const auto num_tokens = executor_->scalar<double>(kTrain, "num_tokens");
+    const auto coefficient =
+        executor_->values<float>(kTrain, plan_.train.whole(*plan_.train.find_buffer("coef")));
+    const double loss =
+        num_tokens > 0 ? executor_->scalar<double>(kTrain, "loss") / num_tokens : 0.0;
+    const auto norm = static_cast<double>(coefficient[CoefficientLayout::kNorm]);
+    dump_if_asked(number, loss, norm);
+    run_.step = number;
+    run_.next_sample += config_.batch.global_batch;
+    run_.tokens += config_.batch.tokens_per_step();
+    if (coefficient[CoefficientLayout::kApply] != 0.0F) {
+      ++run_.updates;
+    } else {
+      handle_nonfinite(loss, norm, local_loss);
+    }
+    report({.step = number,
+            .loss = loss,
+            .grad_norm = norm,
+            .lr = lr,
+            .tokens = run_.tokens,
+            .valid_tokens = static_cast<std::int64_t>(num_tokens),
+            .step_seconds = seconds_since(start),
+            .memory_bytes = shared_.plan.memory_bytes(),
+            .skipped = run_.skipped});
+  }
+
+  void keep_traces(std::int64_t number) {
+    const std::lock_guard lock(shared_.traces_mutex);
+    for (const Stream stream : {Stream::kCompute, Stream::kComm}) {
+      shared_.result.traces.push_back(
+          {.step = number, .rank = rank_, .stream = stream, .times = executor_->times(stream)});
+    }
+  }
+
+  void dump_if_asked(std::int64_t number, double loss, double norm) {
+    const auto& steps = shared_.options.dump_steps;
+    if (shared_.options.dump_dir.empty() || std::count(steps.begin(), steps.end(), number) == 0)
+      return;
+    dump_step(*state_,
+              {.dir = shared_.options.dump_dir, .step = number, .loss = loss, .grad_norm = norm},
+              host_.get());
+  }
+
+  /// The update was not applied on any rank. Names the first rank whose own loss is not finite, if
+  /// there is one.
+  void handle_nonfinite(double loss, double norm, double local_loss) {
+    double first_bad = std::isfinite(local_loss) ? 1e9 : rank_;
+    if (host_) {
+      first_bad = -first_bad;
+      host_->all_reduce(std::as_writable_bytes(std::span(&first_bad, 1)),
+                        {.dtype = DType::kF64, .op = ReduceOp::kMax});
+      first_bad = -first_bad;
+    }
+    const std::string place =
+        first_bad < 1e9 ? fmt::format("first on rank {}", static_cast<int>(first_bad))
+                        : std::string("in the gradients of all ranks; each rank's loss is finite");
+    const std::string what =
+        fmt::format("step {}: loss {} and gradient norm {} are not both finite ({})", run_.step,
+                    loss, norm, place);
+    if (config_.run.on_nonfinite == OnNonfinite::kStop) {
+      throw ResourceError(
+          fmt::format("[train] {}; the weights were not updated: resume the last checkpoint with a "
+                      "lower optimizer.lr, or set run.on_nonfinite = \"skip\"",
+                      what));
+    }
+    ++run_.skipped;
+    note(fmt::format("{}: update skipped ({} so far)", what, run_.skipped));
+  }
+
+  void report(StepMetrics metrics) {
+    if (!is_first()) return;
+    const TokenRates rates =
+        token_rates(config_.batch.tokens_per_step(), metrics.step_seconds, config_.layout.world());
+    metrics.tokens_per_second = rates.tokens_per_second;
+    metrics.tokens_per_second_per_rank = rates.tokens_per_second_per_rank;
+    const auto flops =
+        static_cast<double>(flops_per_token(config_.model.spec, config_.batch.seq).full());
+    if (peaks_ > 0) metrics.mfu = flops * rates.tokens_per_second / peaks_;
+    metrics_->write(metrics);
+    shared_.observer.on_step(metrics,
+                             is_due(config_.run.log_every) || run_.step == config_.run.steps);
+  }
+
+  void evaluate() {
+    executor_->run(kEval, {.source = &*eval_source_});
+    if (!is_first()) return;
+    const auto tokens = executor_->scalar<double>(kEval, "num_tokens");
+    const EvalMetrics metrics{.step = run_.step,
+                              .loss = executor_->scalar<double>(kEval, "loss") / tokens,
+                              .tokens = static_cast<std::int64_t>(tokens)};
+    metrics_->write(metrics);
+    shared_.result.last_eval = metrics;
+    shared_.observer.on_eval(metrics);
+  }
+
+  void save() {
+    const auto folder = save_checkpoint(
+        is_first() ? shared_.store : nullptr, *state_,
+        {.config = config_, .run = run_, .environment = environment()}, host_.get());
+    if (!is_first()) return;
+    shared_.result.checkpoint = folder;
+    shared_.observer.on_checkpoint(folder);
+  }
+
+  /// The signal seen by rank 0, the same on all ranks, so that they stop after the same step.
+  [[nodiscard]] int agreed_stop_signal() const {
+    int signal = 0;
+    if (is_first() && shared_.options.stop_signal != nullptr)
+      signal = shared_.options.stop_signal->load();
+    if (host_) host_->broadcast(std::as_writable_bytes(std::span(&signal, 1)), 0);
+    return signal;
+  }
+
+  void finish(int signal, double seconds) {
+    if (dp_) shared_.result.bytes_sent.at(static_cast<std::size_t>(rank_)) = dp_->bytes_sent();
+    if (!is_first()) return;
+    shared_.result.run = run_;
+    shared_.result.stop_signal = signal;
+    shared_.result.train_seconds = seconds;
+    if (shared_.result.checkpoint.empty() && shared_.resume_from)
+      shared_.result.checkpoint = shared_.resume_from->dir;
+  }
+
+  SharedRun& shared_;
+  const TrainConfig& config_;
+  const RankPlan& plan_;
+  int rank_;
+  BatchCut cut_;
+  std::unique_ptr<Communicator> dp_;    ///< of the programs, used by their communication stream
+  std::unique_ptr<Communicator> host_;  ///< of the loop itself
+  std::optional<RankExecutor> executor_;
+  std::optional<ModelState> state_;
+  std::optional<TrainSource> source_;
+  std::optional<EvalSource> eval_source_;
+  std::optional<MetricsWriter> metrics_;  ///< rank 0 only
+  RunState run_;
+  double peaks_ = 0;  ///< FLOP/s of all ranks together
+};
+
+/// The checkpoint to go on from, if any.
+std::optional<Checkpoint> find_resume(const TrainConfig& config, const CheckpointStore& store,
+                                      TrainObserver& observer) {
+  if (config.checkpoint.resume == "never") return std::nullopt;
+  if (config.checkpoint.resume != "auto") return open_checkpoint(config.checkpoint.resume);
+  CheckpointStore::Search search = store.newest_complete();
+  for (const std::string& warning : search.warnings) observer.on_note(warning);
+  return std::move(search.newest);
+}
+
+}  // namespace
+
+TrainData::TrainData(const TrainConfig& config)
+    : corpus_(config.data.text, config.data.val_fraction),
+      train_(corpus_, {.seq_len = config.batch.seq,
+                       .global_batch = config.batch.global_batch,
+                       .seed = static_cast<std::uint64_t>(config.run.seed)}) {
+  if (config.run.eval_every <= 0) return;
+  std::optional<std::int64_t> tokens;
+  if (config.run.eval_tokens > 0) tokens = config.run.eval_tokens;
+  validation_.emplace(corpus_, config.batch.seq, tokens);
+}
+
+std::filesystem::path run_folder(const TrainConfig& config) {
+  return std::filesystem::path(config.run.dir) / config.run.name;
+}
+
+TrainResult train(const TrainConfig& config, const RunPlan& plan, const TrainData& data,
+                  TrainObserver& observer, const TrainOptions& options) {
+  const int world_size = config.layout.world();
+  TrainResult result;
+  result.arena_bytes.resize(static_cast<std::size_t>(world_size));
+  result.bytes_sent.resize(static_cast<std::size_t>(world_size));
+  CheckpointStore store(run_folder(config), {.keep_last = config.checkpoint.keep_last,
+                                             .keep_every = config.checkpoint.keep_every});
+  const int spin_count = spin_count_for(config, plan.threads_per_rank);
+  ThreadWorld world(world_size, {.spin_count = spin_count,
+                                 .link = {.latency_seconds = config.ranks.link_latency_us * 1e-6,
+                                          .bytes_per_second = config.ranks.link_gb_per_s * 1e9}});
+  std::mutex traces_mutex;
+  SharedRun shared{.config = config,
+                   .plan = plan,
+                   .data = data,
+                   .observer = observer,
+                   .options = options,
+                   .world = world,
+                   .spin_count = spin_count,
+                   .store = &store,
+                   .resume_from = find_resume(config, store, observer),
+                   .result = result,
+                   .traces_mutex = traces_mutex};
+  kernels::warm_up_matmul();
+  run_ranks(world, [&](int rank) { RankRun(shared, rank).run(); });
+  return result;
+}
+
+}  // namespace trireme

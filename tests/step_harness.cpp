@@ -1,0 +1,262 @@
+#include "step_harness.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <optional>
+
+#include "trireme/base/philox.h"
+#include "trireme/base/units.h"
+#include "trireme/comm/threads/run_ranks.h"
+#include "trireme/comm/threads/thread_world.h"
+#include "trireme/execute/cpu/cpu_backend.h"
+#include "trireme/execute/cpu/threads.h"
+#include "trireme/program/build.h"
+#include "trireme/program/verify.h"
+#include "trireme/train/batch_sources.h"
+
+namespace trireme {
+namespace {
+
+void default_sample(std::int64_t vocab, std::int64_t sample, std::span<std::int32_t> tokens,
+                    std::span<std::int32_t> labels) {
+  const auto draw = [&](std::uint64_t position) {
+    const PhiloxBlock block =
+        philox(11, philox_counter(position, static_cast<std::uint64_t>(sample)));
+    return static_cast<std::int32_t>(block[0] % static_cast<std::uint32_t>(vocab));
+  };
+  for (std::size_t t = 0; t < tokens.size(); ++t) {
+    tokens[t] = draw(t);
+    const bool is_masked = sample % 5 == 4 && t < tokens.size() / 2;
+    labels[t] = is_masked ? kIgnoredLabel : draw(t + 1);
+  }
+}
+
+/// Samples of a step; counts the valid labels of this rank ahead, as a data loader does.
+class HarnessSource final : public BatchSource {
+ public:
+  HarnessSource(const Program& program, const HarnessOptions& options)
+      : program_(program), options_(options) {
+    const Layout& layout = program.request.layout;
+    cut_ = {.micro_batch = program.request.batch.micro_batch,
+            .dp = layout.dp,
+            .dp_rank = layout.mesh().coord_of(program.request.rank).dp};
+  }
+  void set_step(int step) { step_ = step; }
+
+  void load(int micro_batch, const MicroBatch& out) override {
+    const auto seq = static_cast<std::size_t>(program_.request.batch.seq);
+    for (std::size_t b = 0; b < static_cast<std::size_t>(cut_.micro_batch); ++b) {
+      const std::int64_t sample = step_ * program_.request.batch.global_batch +
+                                  cut_.row(micro_batch, static_cast<std::int64_t>(b));
+      fill(sample, out.tokens.subspan(b * seq, seq), out.labels.subspan(b * seq, seq));
+      if (!out.samples.empty()) out.samples[b] = sample;
+    }
+  }
+
+  [[nodiscard]] std::int64_t num_valid_tokens() const override {
+    const auto seq = static_cast<std::size_t>(program_.request.batch.seq);
+    std::vector<std::int32_t> tokens(seq), labels(seq);
+    std::int64_t count = 0;
+    for (int micro_batch = 0; micro_batch < program_.num_micro_batches; ++micro_batch) {
+      for (std::int64_t b = 0; b < cut_.micro_batch; ++b) {
+        fill(step_ * program_.request.batch.global_batch + cut_.row(micro_batch, b), tokens,
+             labels);
+        count += std::count_if(labels.begin(), labels.end(),
+                               [](std::int32_t label) { return label >= 0; });
+      }
+    }
+    return count;
+  }
+
+ private:
+  void fill(std::int64_t sample, std::span<std::int32_t> tokens,
+            std::span<std::int32_t> labels) const {
+    if (options_.sample) return options_.sample(sample, tokens, labels);
+    default_sample(program_.request.spec.vocab, sample, tokens, labels);
+  }
+
+  const Program& program_;
+  const HarnessOptions& options_;
+  BatchCut cut_;
+  int step_ = 0;
+};
+
+struct RankPrograms {
+  Program train;
+  Program eval;
+  Placement placement;
+};
+
+std::vector<RankPrograms> plan(const BuildRequest& base, const HarnessOptions& options) {
+  std::vector<RankPrograms> ranks;
+  std::vector<Program> train, eval;
+  for (int rank = 0; rank < base.layout.world(); ++rank) {
+    BuildRequest request = base;
+    request.rank = rank;
+    RankPrograms programs{.train = build_train(request), .eval = {}, .placement = {}};
+    programs.eval = build_eval(request, 2, roots_of(programs.train));
+    const std::int64_t workspace = std::max(cpu_workspace_bytes(programs.train, options.threads),
+                                            cpu_workspace_bytes(programs.eval, options.threads));
+    set_workspace_bytes(programs.train, workspace);
+    set_workspace_bytes(programs.eval, workspace);
+    programs.placement = place({&programs.train, &programs.eval});
+    require_valid(verify_placement({&programs.train, &programs.eval}, programs.placement));
+    train.push_back(programs.train);
+    eval.push_back(programs.eval);
+    ranks.push_back(std::move(programs));
+  }
+  require_valid(verify(train));
+  require_valid(verify(eval));
+  return ranks;
+}
+
+/// One rank of the harness.
+class HarnessRank {
+ public:
+  HarnessRank(const RankPrograms& programs, ThreadWorld& world, const HarnessOptions& options)
+      : programs_(programs),
+        options_(options),
+        rank_(programs.train.request.rank),
+        source_(programs.train, options) {
+    set_rank_threads(options.threads, false);
+    if (world.size() > 1) {
+      std::vector<int> ranks(static_cast<std::size_t>(world.size()));
+      std::iota(ranks.begin(), ranks.end(), 0);
+      dp_ = world.communicator(rank_, ranks, "dp");
+      host_ = world.communicator(rank_, ranks, "host");
+    }
+    std::vector<std::unique_ptr<Backend>> backends;
+    for (const Program* program : {&programs.train, &programs.eval}) {
+      backends.push_back(std::make_unique<CpuBackend>(*program, options.threads));
+    }
+    executor_.emplace(
+        std::vector<const Program*>{&programs.train, &programs.eval}, programs.placement,
+        std::move(backends), dp_.get(),
+        ExecutorOptions{.spin_count = 0, .abort = [this, &world](std::exception_ptr cause) {
+                          world.abort(rank_, std::move(cause));
+                        }});
+    state_.emplace(programs.train, *executor_, 0);
+    options.fill ? options.fill(*state_) : state_->initialize(options.seed);
+  }
+
+  void run(HarnessResult& result) {
+    for (int step = 0; step < options_.steps; ++step) {
+      set_hyper(step + 1);
+      source_.set_step(step);
+      executor_->run(0, {.source = &source_, .seed = options_.seed, .step = step + 1});
+      if (rank_ == 0) report(result);
+      if (step == 0) collect(StateKind::kGradient, "", result.first_gradients);
+      if (options_.eval_every > 0 && (step + 1) % options_.eval_every == 0) evaluate(result);
+    }
+    collect(StateKind::kParameter, "", result.weights);
+    collect(StateKind::kMoment1, ".m", result.moments);
+    collect(StateKind::kMoment2, ".v", result.moments);
+    const auto rank = static_cast<std::size_t>(rank_);
+    result.allocated_bytes[rank] = executor_->arena_bytes();
+    result.planned_bytes[rank] = programs_.placement.arena_bytes;
+    if (dp_) result.bytes_sent[rank] = dp_->bytes_sent();
+  }
+
+ private:
+  void set_hyper(int time) {
+    const auto hyper =
+        executor_->values<double>(0, programs_.train.whole(*programs_.train.find_buffer("hyper")));
+    hyper[HyperLayout::kLr] = options_.lr;
+    hyper[HyperLayout::kBeta1] = 0.9;
+    hyper[HyperLayout::kBeta2] = 0.95;
+    hyper[HyperLayout::kEps] = 1e-8;
+    hyper[HyperLayout::kWeightDecay] = options_.weight_decay;
+    hyper[HyperLayout::kCorrection1] = 1.0 - std::pow(0.9, time);
+    hyper[HyperLayout::kCorrection2] = 1.0 - std::pow(0.95, time);
+    hyper[HyperLayout::kMaxNorm] = options_.max_norm;
+  }
+
+  void report(HarnessResult& result) {
+    result.losses.push_back(executor_->scalar<double>(0, "loss") /
+                            executor_->scalar<double>(0, "num_tokens"));
+    const auto coefficient =
+        executor_->values<float>(0, programs_.train.whole(*programs_.train.find_buffer("coef")));
+    result.grad_norms.push_back(static_cast<double>(coefficient[CoefficientLayout::kNorm]));
+  }
+
+  void evaluate(HarnessResult& result) {
+    HarnessSource source(programs_.eval, options_);
+    source.set_step(1000);
+    executor_->run(1, {.source = &source});
+    if (rank_ != 0) return;
+    result.eval_losses.push_back(executor_->scalar<double>(1, "loss") /
+                                 executor_->scalar<double>(1, "num_tokens"));
+  }
+
+  void collect(StateKind kind, std::string_view suffix, NamedTensors& out) {
+    for (const StateTensor& tensor : state_->tensors(kind, "", suffix)) {
+      std::vector<float> values = state_->gather(tensor, host_.get());
+      if (rank_ == 0) out[tensor.name] = std::move(values);
+    }
+  }
+
+  const RankPrograms& programs_;
+  const HarnessOptions& options_;
+  int rank_;
+  HarnessSource source_;
+  std::unique_ptr<Communicator> dp_, host_;
+  std::optional<RankExecutor> executor_;
+  std::optional<ModelState> state_;
+};
+
+}  // namespace
+
+HarnessResult run_steps(const ModelSpec& spec, const Layout& layout, const Batch& batch,
+                        const HarnessOptions& options) {
+  check_layout(spec, layout, batch);
+  const auto ranks = plan({.spec = spec, .layout = layout, .batch = batch}, options);
+  ThreadWorld world(layout.world());
+  HarnessResult result;
+  result.bytes_sent.resize(ranks.size());
+  result.planned_bytes.resize(ranks.size());
+  result.allocated_bytes.resize(ranks.size());
+  run_ranks(world, [&](int rank) {
+    HarnessRank(ranks[static_cast<std::size_t>(rank)], world, options).run(result);
+  });
+  return result;
+}
+
+std::string first_difference(const NamedTensors& a, const NamedTensors& b) {
+  for (const auto& [name, values] : a) {
+    const auto other = b.find(name);
+    if (other == b.end() || other->second.size() != values.size())
+      return name + " is missing or of another size";
+    if (std::memcmp(values.data(), other->second.data(), values.size() * sizeof(float)) != 0)
+      return name;
+  }
+  return a.size() == b.size() ? "" : "the number of tensors";
+}
+
+TensorError largest_error(const NamedTensors& value, const NamedTensors& reference) {
+  const auto largest = [](const std::vector<float>& values) {
+    double most = 0;
+    for (const float v : values) most = std::max(most, std::abs(static_cast<double>(v)));
+    return most;
+  };
+  double most_of_all = 0;
+  for (const auto& [name, values] : reference) most_of_all = std::max(most_of_all, largest(values));
+  TensorError worst;
+  for (const auto& [name, expected] : reference) {
+    const auto found = value.find(name);
+    if (found == value.end() || found->second.size() != expected.size())
+      return {.error = HUGE_VAL, .name = name};
+    const double scale = std::max(largest(expected), 1e-3 * most_of_all);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const double error =
+          std::abs(static_cast<double>(found->second[i]) - static_cast<double>(expected[i])) /
+          scale;
+      if (!(error <= worst.error)) worst = {.error = error, .name = name};
+    }
+  }
+  return worst;
+}
+
+}  // namespace trireme

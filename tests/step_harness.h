@@ -1,0 +1,63 @@
+// Tests only: runs training steps of any layout on thread ranks, without files, and collects full
+// tensors.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "trireme/execute/backend.h"
+#include "trireme/train/model_state.h"
+
+namespace trireme {
+
+using NamedTensors = std::map<std::string, std::vector<float>>;
+
+struct HarnessOptions {
+  int steps = 1;
+  std::uint64_t seed = 7;
+  double lr = 1e-2;
+  double max_norm = 1.0;
+  double weight_decay = 0.1;
+  int threads = 1;
+  /// Tokens and labels [T] of a global sample; nothing = pseudo-random, and every fifth sample half
+  /// masked.
+  std::function<void(std::int64_t sample, std::span<std::int32_t> tokens,
+                     std::span<std::int32_t> labels)>
+      sample;
+  /// Called on every rank once its state exists; nothing = initial values from the seed.
+  std::function<void(ModelState&)> fill;
+  /// Evaluates after each of these many steps; 0 = never.
+  int eval_every = 0;
+};
+
+struct HarnessResult {
+  std::vector<double> losses;      ///< per step, per valid token
+  std::vector<double> grad_norms;  ///< before clipping
+  std::vector<double> eval_losses;
+  NamedTensors first_gradients;               ///< of step 1, reduced and unclipped, file layout
+  NamedTensors weights;                       ///< after the last step
+  NamedTensors moments;                       ///< NAME.m and NAME.v
+  std::vector<std::int64_t> bytes_sent;       ///< by rank, all steps
+  std::vector<std::int64_t> planned_bytes;    ///< arena, by rank
+  std::vector<std::int64_t> allocated_bytes;  ///< arena, by rank
+};
+
+/// Builds, verifies, places and runs. `layout` and `batch` as in a config.
+[[nodiscard]] HarnessResult run_steps(const ModelSpec& spec, const Layout& layout,
+                                      const Batch& batch, const HarnessOptions& options = {});
+
+/// Name of the first tensor that differs in any bit or is missing; empty if none.
+[[nodiscard]] std::string first_difference(const NamedTensors& a, const NamedTensors& b);
+
+/// Largest error / max(largest element of the tensor, 1e-3 * largest element of all tensors), and
+/// its tensor.
+struct TensorError {
+  double error = 0;
+  std::string name;
+};
+[[nodiscard]] TensorError largest_error(const NamedTensors& value, const NamedTensors& reference);
+
+}  // namespace trireme
