@@ -29,6 +29,10 @@ struct HarnessOptions {
       sample = {};
   /// Called on every rank once its state exists; nothing = initial values from the seed.
   std::function<void(ModelState&)> fill = {};
+  /// Changes the verified training program of every rank; for showing what the verifier prevents.
+  std::function<void(Program&)> mutate = {};
+  /// Called on every rank right before (true) and right after (false) a step runs.
+  std::function<void(int step, bool begins)> on_run = {};
   /// Evaluates after each of these many steps; 0 = never.
   int eval_every = 0;
 };
