@@ -237,6 +237,44 @@ TEST_F(Runs, TokensOfAStepAreCountedOnceWhateverTheLayout) {
   }
 }
 
+/// Resident bytes, open files and threads of this process.
+struct ProcessSize {
+  std::int64_t resident_bytes = 0;
+  std::ptrdiff_t num_files = 0, num_threads = 0;
+  static ProcessSize now() {
+    std::int64_t pages = 0, resident = 0;
+    std::ifstream("/proc/self/statm") >> pages >> resident;
+    const auto entries = [](const char* folder) {
+      return std::distance(fs::directory_iterator(folder), fs::directory_iterator());
+    };
+    return {resident * 4096, entries("/proc/self/fd"), entries("/proc/self/task")};
+  }
+};
+
+TEST_F(Runs, NothingGrowsFromStep50ToStep300) {
+  class Watcher final : public TrainObserver {
+   public:
+    void on_step(const StepMetrics& metrics, bool) override {
+      if (metrics.step == 50) early = ProcessSize::now();
+      if (metrics.step == 300) late = ProcessSize::now();
+    }
+    void on_eval(const EvalMetrics&) override {}
+    void on_checkpoint(const fs::path&) override {}
+    void on_note(std::string_view) override {}
+    ProcessSize early, late;
+  };
+  const TrainConfig long_run =
+      config("long", {{"run.steps", "300"}, {"checkpoint.every", "10"}, {"batch.global_batch", "4"}});
+  const TrainData data(long_run);
+  const RunPlan plan = make_run_plan(long_run, data.eval_windows());
+  fs::create_directories(run_folder(long_run));
+  Watcher watcher;
+  static_cast<void>(train(long_run, plan, data, watcher));
+  EXPECT_LE(watcher.late.resident_bytes, watcher.early.resident_bytes + watcher.early.resident_bytes / 100);
+  EXPECT_EQ(watcher.late.num_files, watcher.early.num_files);
+  EXPECT_EQ(watcher.late.num_threads, watcher.early.num_threads);
+}
+
 TEST_F(Runs, InitialCheckpointDoesNotDependOnTheLayout) {
   // With lr ~ 0 nothing moves: what is saved are the initial weights.
   std::vector<std::string> contents;
