@@ -67,13 +67,18 @@ std::string ThreadGroup::deadlock() {
   return deadlock_locked();
 }
 
-// A member with news is about to wake. One that has arrived at `entry` can do nothing else.
+// A member with news is about to wake. One that has arrived at `entry` can do nothing else; counted
+// first, because it may have sent news before: read later, they would not be counted as news. Those
+// who are stalled stay so while we hold the mutex.
 std::string ThreadGroup::deadlock_locked() const {
-  int num_waiting = 0;
+  int num_waiting = entry.num_arrived();
+  bool is_any_stalled = false;
   for (const Mailbox& box : mailboxes_) {
-    if (box.is_stalled && box.news.load() == box.seen_news) ++num_waiting;
+    if (!box.is_stalled || box.news.load() != box.seen_news) continue;
+    is_any_stalled = true;
+    ++num_waiting;
   }
-  if (num_waiting == 0 || num_waiting + entry.num_arrived() < size()) return {};
+  if (!is_any_stalled || num_waiting < size()) return {};
   std::string text = fmt::format("[comm] in {}, every member waits for another:", description());
   for (int member = 0; member < size(); ++member) {
     const auto index = static_cast<std::size_t>(member);
