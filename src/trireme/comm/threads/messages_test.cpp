@@ -84,6 +84,28 @@ TEST(Messages, RunThroughAPipelineOfFourRanks) {
   });
 }
 
+// 0 waits for 1 first, 1 for 2, and 2 for its message to 0 to be taken.
+TEST(Messages, OfOneExchangeMoveInWhateverOrderTheyCan) {
+  on_ranks(3, [](Communicator& comm) {
+    for (int repetition = 0; repetition < 100; ++repetition) {
+      std::vector<int> one{comm.rank()};
+      std::vector<int> other{-1};
+      if (comm.rank() == 0) {
+        const std::vector<Transfer> transfers{{.peer = 1, .incoming = bytes(one)},
+                                              {.peer = 2, .incoming = bytes(other)}};
+        comm.exchange(transfers);
+        ASSERT_EQ(one[0] + 10 * other[0], 21);
+      } else if (comm.rank() == 1) {
+        comm.recv(bytes(other), 2, 0);
+        comm.send(bytes(one), 0, 0);
+      } else {
+        comm.send(bytes(one), 0, 0);
+        comm.send(bytes(one), 1, 0);
+      }
+    }
+  });
+}
+
 TEST(Messages, ToOneselfAreRefused) {
   on_ranks(2, [](Communicator& comm) {
     std::vector<int> message(1);

@@ -82,7 +82,7 @@ void ThreadCommunicator::run(const CollectiveCall& call, const std::byte* source
   group_.posted[static_cast<std::size_t>(rank())] = {
       .call = call, .source = source, .target = target};
   const std::uint32_t entry_round = group_.entry.arrive();
-  if (!group_.entry.wait(entry_round, spin_count_)) throw_lost(call.op);
+  meet(call.op, entry_round);
   const auto met_at = Clock::now();
   const std::string mismatch = disagreement();
   if (mismatch.empty()) move();
@@ -93,6 +93,16 @@ void ThreadCommunicator::run(const CollectiveCall& call, const std::byte* source
     throw UsageError(mismatch);
   }
   finish(call, met_at);
+}
+
+void ThreadCommunicator::meet(CommOp op, std::uint32_t entry_round) {
+  if (group_.entry.spin(entry_round, spin_count_) == GateState::kWaiting) {
+    if (const std::string deadlock = group_.deadlock(); !deadlock.empty()) {
+      abort_world(deadlock);
+      throw UsageError(deadlock);
+    }
+  }
+  if (!group_.entry.wait(entry_round, 0)) throw_lost(op);
 }
 
 void ThreadCommunicator::finish(const CollectiveCall& call, Clock::time_point met_at) {
@@ -256,29 +266,38 @@ void ThreadCommunicator::reduce_cut(Reduction reduction, const ByteCut& cut,
 
 void ThreadCommunicator::exchange(std::span<const Transfer> transfers) {
   check_transfers(transfers);
-  for (const Transfer& transfer : transfers) post(transfer);
-
-  std::string mismatch;
-  const Transfer* lost = nullptr;
   std::int64_t sent_bytes = 0;
   std::int64_t received_bytes = 0;
   for (const Transfer& transfer : transfers) {
-    if (!meet(transfer, mismatch)) lost = &transfer;
+    post(transfer);
     sent_bytes += std::ssize(transfer.outgoing);
     received_bytes += std::ssize(transfer.incoming);
   }
-  const auto met_at = Clock::now();
-  // After all copies of ours, so that two ranks that exchange do not wait for each other.
-  for (const Transfer& transfer : transfers) {
-    const Pending& pending = pending_of(transfer);
-    if (transfer.is_send && pending.is_matched) {
-      TRI_CHECK(channel_of(transfer).taken.wait(pending.round, spin_count_));
+  std::string failure;
+  // Whichever message can move does: a peer of a later transfer may have to go on before the peer
+  // of an earlier one can come. All end, in an abort too, before this call returns or throws.
+  for (int num_spins = 0;; ++num_spins) {
+    const std::uint32_t seen_news = group_.mailbox(rank()).news.load(std::memory_order_acquire);
+    bool is_finished = true;
+    for (const Transfer& transfer : transfers) {
+      const MessageState state = advance(transfer, failure);
+      is_finished = is_finished && state != MessageState::kPosted && state != MessageState::kMet;
+    }
+    if (is_finished) break;
+    if (num_spins < spin_count_) {
+      pause_cpu();
+    } else {
+      wait_for_news(transfers, seen_news, failure);
     }
   }
-  if (!mismatch.empty()) throw UsageError(mismatch);
-  if (lost != nullptr) throw_lost(lost->is_send ? CommOp::kSend : CommOp::kRecv);
+  if (!failure.empty()) throw UsageError(failure);
+  for (const Transfer& transfer : transfers) {
+    if (pending_of(transfer).state == MessageState::kLost) {
+      throw_lost(transfer.is_send ? CommOp::kSend : CommOp::kRecv);
+    }
+  }
   count_bytes_sent(sent_bytes);
-  sleep_for_link(met_at, transfers.empty() ? 0 : message_steps(CommOp::kSend, size()),
+  sleep_for_link(Clock::now(), transfers.empty() ? 0 : message_steps(CommOp::kSend, size()),
                  std::max(sent_bytes, received_bytes));
 }
 
@@ -300,26 +319,53 @@ void ThreadCommunicator::post(const Transfer& transfer) {
                                .source = transfer.outgoing.data()}
                : PostedMessage{.tag = transfer.tag, .num_bytes = transfer.incoming.size()};
   pending_of(transfer) = {.round = channel.met.arrive()};
+  group_.send_news(transfer.peer);
 }
 
-bool ThreadCommunicator::meet(const Transfer& transfer, std::string& mismatch) {
-  Channel& channel = channel_of(transfer);
+ThreadCommunicator::MessageState ThreadCommunicator::advance(const Transfer& transfer,
+                                                             std::string& failure) {
   Pending& pending = pending_of(transfer);
-  if (!channel.met.wait(pending.round, spin_count_)) return false;
-  const PostedMessage& sent = channel.slot(pending.round, true);
-  const PostedMessage& wanted = channel.slot(pending.round, false);
-  if (sent.tag != wanted.tag || sent.num_bytes != wanted.num_bytes) {
-    mismatch = disagreement(transfer, sent, wanted);
-    // At once: the other transfers of this exchange may wait for ranks that will never come.
-    abort_world(mismatch);
-    return true;
+  Channel& channel = channel_of(transfer);
+  if (pending.state == MessageState::kPosted) {
+    const GateState met = channel.met.state_of(pending.round);
+    if (met == GateState::kClosed) pending.state = MessageState::kLost;
+    if (met == GateState::kPassed) pending.state = match(transfer, failure);
   }
-  pending.is_matched = true;
+  if (pending.state != MessageState::kMet) return pending.state;
   if (!transfer.is_send) {
-    copy_bytes(sent.source, transfer.incoming.data(), sent.num_bytes);
+    copy_bytes(channel.slot(pending.round, true).source, transfer.incoming.data(),
+               transfer.incoming.size());
     channel.taken.arrive();
+    group_.send_news(transfer.peer);
+    pending.state = MessageState::kDone;
+  } else if (channel.taken.state_of(pending.round) == GateState::kPassed) {
+    pending.state = MessageState::kDone;
   }
-  return true;
+  return pending.state;
+}
+
+ThreadCommunicator::MessageState ThreadCommunicator::match(const Transfer& transfer,
+                                                           std::string& failure) {
+  Channel& channel = channel_of(transfer);
+  const std::uint32_t round = pending_of(transfer).round;
+  const PostedMessage& sent = channel.slot(round, true);
+  const PostedMessage& wanted = channel.slot(round, false);
+  if (sent.tag == wanted.tag && sent.num_bytes == wanted.num_bytes) return MessageState::kMet;
+  failure = disagreement(transfer, sent, wanted);
+  // At once: the other transfers of this exchange may wait for ranks that will never come.
+  abort_world(failure);
+  return MessageState::kLost;
+}
+
+void ThreadCommunicator::wait_for_news(std::span<const Transfer> transfers, std::uint32_t seen_news,
+                                       std::string& failure) {
+  const std::string deadlock = group_.begin_stall(rank(), transfers, seen_news);
+  if (!deadlock.empty() && failure.empty()) {
+    failure = deadlock;
+    abort_world(failure);
+  }
+  group_.mailbox(rank()).news.wait(seen_news, std::memory_order_acquire);
+  group_.end_stall(rank());
 }
 
 // ---- Checks and errors ----
