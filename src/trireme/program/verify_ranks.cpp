@@ -128,10 +128,14 @@ class PeerCheck {
     for (std::size_t p = 0; p < programs_.size(); ++p) {
       const Program& program = programs_[p];
       const Program& first = programs_.front();
-      if (program.kind != first.kind || program.request.layout != first.request.layout) {
+      const bool is_peer = program.kind == first.kind &&
+                           program.request.layout == first.request.layout &&
+                           program.request.spec == first.request.spec &&
+                           program.request.batch == first.request.batch;
+      if (!is_peer) {
         return violation(
             program, "V6",
-            {"another kind of program or layout than its peers have", "one kind and layout"});
+            {"another kind, model, layout or batch than its peers have", "programs of one step"});
       }
       if (!by_rank_.try_emplace(program.request.rank, p).second)
         return violation(program, "V6", {"a second program of this rank", "one"});

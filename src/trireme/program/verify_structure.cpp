@@ -17,14 +17,12 @@ struct Runs {
 
 class PartCount {
  public:
-  explicit PartCount(const Program& program)
-      : program_(program),
-        wiring_(program),
-        runs_(static_cast<std::size_t>(program.num_micro_batches) *
-              static_cast<std::size_t>(wiring_.size())) {}
+  explicit PartCount(const Program& program) : program_(program), wiring_(program) {}
 
   std::optional<Violation> run() {
     if (auto found = check_calls()) return found;
+    runs_.resize(static_cast<std::size_t>(program_.num_micro_batches) *
+                 static_cast<std::size_t>(wiring_.size()));
     for (std::size_t c = 0; c < program_.calls.size(); ++c) {
       const Call& call = program_.calls[c];
       const auto& instructions = program_.at(call.template_index).instructions;
@@ -46,6 +44,13 @@ class PartCount {
                        {fmt::format("{} micro-batches, {} sequences over all ranks",
                                     program_.num_micro_batches, sequences),
                         fmt::format("a global batch of {} sequences", batch.global_batch)});
+    }
+    if (program_.num_micro_batches < 1 ||
+        static_cast<std::size_t>(program_.num_micro_batches) > program_.calls.size()) {
+      return violation(program_, "V1",
+                       {fmt::format("{} calls", program_.calls.size()),
+                        fmt::format("one for each of {} micro-batches, at least one",
+                                    program_.num_micro_batches)});
     }
     std::vector<int> calls(static_cast<std::size_t>(program_.num_micro_batches), 0);
     for (const Call& call : program_.calls) {
