@@ -137,6 +137,7 @@ class PeerCheck {
             program, "V6",
             {"another kind, model, layout or batch than its peers have", "programs of one step"});
       }
+      if (auto found = check_slots(program)) return found;
       if (!by_rank_.try_emplace(program.request.rank, p).second)
         return violation(program, "V6", {"a second program of this rank", "one"});
       if (auto found = collect(program, sequences_[p])) return found;
@@ -151,6 +152,32 @@ class PeerCheck {
   }
 
  private:
+  /// The same place on two ranks, by name: their buffers need not bear the same numbers.
+  [[nodiscard]] static bool is_same_place(const Program& program, const Range& a,
+                                          const Program& peer, const Range& b) {
+    if (a.buffer < 0 || b.buffer < 0) return a.buffer == b.buffer;
+    return program.buffer(a.buffer).name == peer.buffer(b.buffer).name && a.offset == b.offset &&
+           a.bytes == b.bytes;
+  }
+
+  /// Ranks reduce bytes with bytes: a parameter must lie at the same place on each.
+  [[nodiscard]] std::optional<Violation> check_slots(const Program& program) const {
+    const Program& first = programs_.front();
+    for (std::size_t row = 0; row < first.parameters.size(); ++row) {
+      const ParameterSlot& mine = program.parameters[row];
+      const ParameterSlot& theirs = first.parameters[row];
+      if (is_same_place(program, mine.parameter, first, theirs.parameter) &&
+          is_same_place(program, mine.gradient, first, theirs.gradient))
+        continue;
+      return violation(
+          program, "V6",
+          {fmt::format("parameter {} at {}", row, range_label(program, mine.parameter)),
+           fmt::format("{}, as on rank {}", range_label(first, theirs.parameter),
+                       first.request.rank)});
+    }
+    return std::nullopt;
+  }
+
   /// Communicators that `p` or its peers use.
   [[nodiscard]] std::set<std::string, std::less<>> groups() const {
     std::set<std::string, std::less<>> names;
@@ -193,7 +220,15 @@ class PeerCheck {
       const auto key = [](const Event& event) {
         return std::tuple(event.instruction->op, event.comm().elems, event.comm().dtype);
       };
-      if (key(mine[k]) == key(theirs[k])) continue;
+      const Range& data = mine[k].instruction->find(Role::kData)->range;
+      const Range& due = theirs[k].instruction->find(Role::kData)->range;
+      if (key(mine[k]) == key(theirs[k])) {
+        if (is_same_place(programs_[p], data, programs_[peer], due)) continue;
+        return violation(
+            programs_[p], "V6", mine[k].at, Role::kData, data,
+            {fmt::format("as number {} on '{}'", k, group),
+             fmt::format("{}, as on rank {}", range_label(programs_[peer], due), peer_rank)});
+      }
       return violation(programs_[p], "V6", mine[k].at,
                        {fmt::format("{} as number {} on '{}'", event_text(mine[k]), k, group),
                         fmt::format("{}, as on rank {}", event_text(theirs[k]), peer_rank)});

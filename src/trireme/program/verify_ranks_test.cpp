@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "trireme/program/roots.h"
+#include "trireme/program/verify_step.h"
 #include "trireme/program/verify_test_programs.h"
 
 namespace trireme::mutation {
@@ -59,6 +60,54 @@ TEST(VerifyV6, RefusesAnUnknownCommunicator) {
       broken(changed(trained(kTwoRanks),
                      [](Program& p) { the(p, "end", is(Op::kAllReduce)).comm->group = "x"; })),
       "V6");
+}
+
+/// Exchanges the places of two parameters of one bucket, with gradients and moments.
+void exchange(Program& program, std::size_t a, std::size_t b) {
+  const std::int64_t first = program.parameters[a].parameter.offset;
+  const std::int64_t second = program.parameters[b].parameter.offset;
+  const std::int64_t bytes = program.parameters[a].parameter.bytes;
+  TRI_CHECK(program.parameters[b].parameter.bytes == bytes);
+  const auto moved = [&](Range& range) {
+    const bool is_root = program.buffer(range.buffer).name.ends_with(".0");
+    if (!is_root || range.bytes != bytes) return;
+    if (range.offset == first) {
+      range.offset = second;
+    } else if (range.offset == second) {
+      range.offset = first;
+    }
+  };
+  for (Template& item : program.templates) {
+    for (Instruction& instruction : item.instructions) {
+      for (Use& use : instruction.uses) moved(use.range);
+    }
+  }
+  for (const std::size_t row : {a, b}) {
+    moved(program.parameters[row].parameter);
+    moved(program.parameters[row].gradient);
+  }
+  rederive(program);
+}
+
+TEST(VerifyV6, RefusesABucketThatHoldsParametersInAnotherOrder) {
+  Programs programs = trained({.dp = 2});
+  exchange(programs[1], 1, 7);  // the first norms of both layers
+  EXPECT_EQ(broken({programs[1]}), "");
+  EXPECT_EQ(broken(programs), "V6");
+}
+
+TEST(VerifyV6, RefusesAReductionThatMeetsAnotherBuffer) {
+  Programs programs = trained(kTwoRanks);
+  const BufferId other = programs[1].add_buffer({.name = "other",
+                                                 .kind = MemoryKind::kWorkspace,
+                                                 .content = Content::kState,
+                                                 .dtype = DType::kF64,
+                                                 .bytes = 8});
+  the(programs[1], "end", moves(programs[1], Op::kAllReduce, "loss"))
+      .find(Role::kData)
+      ->range.buffer = other;
+  rederive(programs[1]);
+  EXPECT_EQ(broken(programs), "V6");
 }
 
 /// Rank 0 sends its loss to rank 1.
@@ -245,6 +294,30 @@ TEST(VerifyPlacement, AcceptsReuseAfterAWaitForTheOtherStream) {
 
 TEST(VerifyPlacement, RefusesReuseWhileTheOtherStreamMayStillRead) {
   EXPECT_EQ(broken_reuse(false), "V13");
+}
+
+// V15 across ranks: what each rank's own rules would refuse first, checked by itself
+// --------------------------------------------------------------------------------------------------
+
+std::string broken_cover(const Programs& programs) {
+  const auto violation = check_norm_cover(programs);
+  return violation ? violation->rule : "";
+}
+
+TEST(VerifyNormCover, AcceptsShardsThatTileEachParameter) {
+  EXPECT_EQ(broken_cover(trained(kSharded)), "");
+}
+
+TEST(VerifyNormCover, RefusesTheSameShardOnTwoRanks) {
+  Programs programs = trained(kSharded);
+  programs[1] = programs[0];
+  EXPECT_EQ(broken_cover(programs), "V15");
+}
+
+TEST(VerifyNormCover, RefusesAShardThatNoRankCounts) {
+  Programs programs = trained(kSharded);
+  drop(programs[1], "end", is(Op::kNormSquare));
+  EXPECT_EQ(broken_cover(programs), "V15");
 }
 
 }  // namespace
