@@ -146,6 +146,7 @@ Generator::Generator(const ModelSpec& spec, int num_threads) : state_(std::make_
                                                     nullptr, ExecutorOptions{});
 }
 
+Generator::Generator(Generator&& other) noexcept = default;
 Generator::~Generator() = default;
 
 const Program& Generator::program() const {

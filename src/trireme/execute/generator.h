@@ -19,11 +19,12 @@ struct SamplingOptions {
 };
 
 /// Continues token sequences. Holds the parameters, the key/value caches and both programs in one
-/// arena.
+/// arena. Made and used by one thread.
 class Generator {
  public:
   /// `spec` is resolved. `num_threads`: OpenMP team of the calling thread.
   Generator(const ModelSpec& spec, int num_threads);
+  Generator(Generator&& other) noexcept;
   ~Generator();
 
   /// Program 0 of the executor: its parameters are to be filled by the caller.

@@ -1,0 +1,117 @@
+#include "trireme/cli/cli.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <exception>
+#include <new>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "trireme/base/errors.h"
+#include "trireme/cli/commands.h"
+#include "trireme/cli/overrides.h"
+#include "trireme/kernels/cpu/isa.h"
+#include "trireme/kernels/cpu/matmul.h"
+
+namespace trireme {
+namespace {
+
+std::string version_text() {
+  return fmt::format("trireme {}\noneDNN {} ({})\nkernels {}\n", TRIREME_VERSION,
+                     kernels::matmul_library_version(), kernels::matmul_instruction_set(),
+                     kernels::isa_name());
+}
+
+/// One line, whatever the message holds.
+int fail(const Session& session, int exit_code, std::string message) {
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  std::fflush(session.out);
+  fmt::print(session.err, "trireme: {}\n", message);
+  return exit_code;
+}
+
+/// Only a command that reads a config file takes overrides; for the others they are unknown
+/// options, which the parser names.
+bool takes_overrides(const std::vector<std::string>& arguments) {
+  return !arguments.empty() && (arguments.front() == "train" || arguments.front() == "program");
+}
+
+/// Runs the tree; returns the exit code of --help and --version, which are exceptions to the
+/// parser.
+int parse(CLI::App& app, std::vector<std::string> arguments, const Session& session) {
+  std::reverse(arguments.begin(), arguments.end());  // the parser takes them from the back
+  try {
+    app.parse(std::move(arguments));
+  } catch (const CLI::CallForHelp&) {
+    const auto chosen = app.get_subcommands();
+    session.print(chosen.empty() ? app.help() : chosen.front()->help());
+  } catch (const CLI::CallForVersion&) {
+    session.print(version_text());
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(fmt::format("[command line] {}; see trireme --help, or --help after a command",
+                                 error.what()));
+  }
+  return session.exit_code;
+}
+
+int run_command(const std::vector<std::string>& arguments, Session& session) {
+  const SplitArguments split = takes_overrides(arguments)
+                                   ? split_overrides(arguments)
+                                   : SplitArguments{.plain = arguments, .overrides = {}};
+  CLI::App app("Pre-trains language models on many ranks, and says beforehand what it will do.",
+               "trireme");
+  app.set_version_flag("--version", "trireme");
+  app.require_subcommand(1);
+  app.footer("Example: trireme train configs/demo.toml --run.steps 20");
+  add_train_command(app, session, split.overrides);
+  add_program_command(app, session, split.overrides);
+  add_generate_command(app, session);
+  add_eval_command(app, session);
+  add_unbuilt_commands(app);
+  return parse(app, split.plain, session);
+}
+
+}  // namespace
+
+int run_cli(const std::vector<std::string>& arguments, Session& session) {
+  try {
+    return run_command(arguments, session);
+  } catch (const UsageError& error) {
+    return fail(session, kExitUsage, error.what());
+  } catch (const InternalError& error) {
+    return fail(session, kExitFailure,
+                fmt::format("[internal] {}: a fault of Trireme; please report it", error.what()));
+  } catch (const std::bad_alloc&) {
+    return fail(session, kExitFailure,
+                "[memory] the system has none left; make the model, the batch or the number of "
+                "ranks smaller");
+  } catch (const std::exception& error) {
+    return fail(session, kExitFailure, error.what());
+  }
+}
+
+void add_unbuilt_commands(CLI::App& app) {
+  struct Unbuilt {
+    const char* name;
+    const char* purpose;
+  };
+  for (const auto& [name, purpose] :
+       {Unbuilt{"plan", "rank layouts for a model and a cluster"},
+        Unbuilt{"simulate", "run a layout on a virtual clock"},
+        Unbuilt{"predict", "predict memory and speed of a list of layouts"},
+        Unbuilt{"calibrate", "measure this machine into a cluster file"},
+        Unbuilt{"convert", "convert checkpoints and data sets"}}) {
+    CLI::App* const command = app.add_subcommand(name, fmt::format("{} (not built yet)", purpose));
+    command->allow_extras();
+    command->footer(fmt::format("Example: none yet; trireme {} is refused.", name));
+    command->callback([name = std::string(name)] {
+      throw UsageError(
+          fmt::format("[command line] {}: this command is not built yet; built are train, program, "
+                      "generate and eval",
+                      name));
+    });
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,74 @@
+// trireme generate
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "trireme/base/errors.h"
+#include "trireme/cli/commands.h"
+#include "trireme/cli/model_folder.h"
+#include "trireme/cli/safe_text.h"
+#include "trireme/data/corpus.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::int64_t kDefaultContext = 1024;
+
+struct GenerateArguments {
+  std::string checkpoint;
+  std::string prompt;
+  std::int64_t tokens = 200;
+  SamplingOptions sampling{.temperature = 0.8};
+  int threads = 0;
+};
+
+void run_generate(const GenerateArguments& arguments, const Session& session) {
+  if (arguments.prompt.empty()) {
+    throw UsageError(
+        "[generate] --prompt: is empty; the first token needs one before it, give text");
+  }
+  const ModelFolder folder = find_model(arguments.checkpoint);
+  require_byte_tokens(folder.spec);
+  if (folder.spec.vocab > kBytesVocab) {
+    fmt::print(session.err,
+               "trireme: note: the model has {} tokens, but text is read and written as bytes: "
+               "other tokenizers are not built yet\n",
+               folder.spec.vocab);
+  }
+  const int num_threads = arguments.threads > 0 ? arguments.threads : default_threads();
+  Generator generator = load_generator(folder, kDefaultContext, num_threads);
+  SafeText text;
+  session.print(safe_text(arguments.prompt));
+  generator.generate(byte_tokens(arguments.prompt), arguments.tokens, arguments.sampling,
+                     [&](std::int32_t token) {
+                       session.print(text.push(token));
+                       return true;
+                     });
+  session.print(text.finish() + "\n");
+}
+
+}  // namespace
+
+void add_generate_command(CLI::App& app, Session& session) {
+  auto arguments = std::make_shared<GenerateArguments>();  // owned by the command's callback
+  CLI::App* const command = app.add_subcommand("generate", "Continue a text");
+  command
+      ->add_option("checkpoint", arguments->checkpoint,
+                   "checkpoint, run folder (its newest one) or Hugging Face folder")
+      ->required();
+  command->add_option("--prompt", arguments->prompt, "text to continue")->required();
+  command->add_option("--tokens", arguments->tokens, "tokens to add (200)")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--temperature", arguments->sampling.temperature,
+                      "0 = most likely token, 1 = as learnt (0.8)");
+  command->add_option("--top-k", arguments->sampling.top_k,
+                      "sample from the k most likely tokens; 0 = all");
+  command->add_option("--seed", arguments->sampling.seed, "of the random numbers (0)");
+  command->add_option("--threads", arguments->threads, "compute threads; 0 = all cores")
+      ->check(CLI::Range(0, 1024));
+  command->footer("Example: trireme generate runs/demo --prompt \"In the beginning\" --tokens 100");
+  command->callback([arguments, &session] { run_generate(*arguments, session); });
+}
+
+}  // namespace trireme

@@ -1,0 +1,32 @@
+// Which model a folder holds. Private to the layer.
+#pragma once
+
+#include <filesystem>
+
+#include "trireme/execute/generator.h"
+#include "trireme/model/spec.h"
+
+namespace trireme {
+
+/// A folder with config.json and model.safetensors (or its index).
+struct ModelFolder {
+  std::filesystem::path path;
+  ModelSpec spec;
+};
+
+/// `path` is a step folder, a folder from elsewhere with Hugging Face names, or a run folder, of
+/// which the newest complete checkpoint is taken. Throws UsageError if it is none of these.
+[[nodiscard]] ModelFolder find_model(const std::filesystem::path& path);
+
+/// A generator that holds the weights of `folder`. A model that names no context gets
+/// `default_context` tokens.
+[[nodiscard]] Generator load_generator(const ModelFolder& folder, std::int64_t default_context,
+                                       int num_threads);
+
+/// Throws UsageError unless the model can read bytes as tokens.
+void require_byte_tokens(const ModelSpec& spec);
+
+/// Threads for a command that runs a single rank.
+[[nodiscard]] int default_threads();
+
+}  // namespace trireme

@@ -1,0 +1,154 @@
+// trireme program
+#include <CLI/CLI.hpp>
+#include <map>
+#include <memory>
+#include <regex>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "trireme/base/errors.h"
+#include "trireme/checkpoint/file.h"
+#include "trireme/cli/cli.h"
+#include "trireme/cli/commands.h"
+#include "trireme/cli/train_config.h"
+#include "trireme/program/text.h"
+#include "trireme/program/verify.h"
+#include "trireme/train/trainer.h"
+
+namespace trireme {
+namespace {
+
+struct ProgramArguments {
+  std::string config;
+  std::string check;
+  std::string rank = "0";
+  std::string kind = "train";
+  bool is_json = false;
+};
+
+std::vector<int> chosen_ranks(const std::string& text, int world) {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < world; ++rank) {
+    if (text == "all" || text == std::to_string(rank)) ranks.push_back(rank);
+  }
+  if (!ranks.empty()) return ranks;
+  throw UsageError(
+      fmt::format("[command line] --rank {}: must be 0 to {}, or all", text, world - 1));
+}
+
+void print_programs(const ProgramArguments& arguments, const std::vector<ConfigOverride>& overrides,
+                    const Session& session) {
+  const TrainConfig config =
+      train_config({.path = arguments.config, .overrides = overrides, .layout = {}});
+  const bool is_eval = arguments.kind == "eval";
+  const std::int64_t eval_windows = is_eval ? TrainData(config).eval_windows() : 0;
+  if (is_eval && eval_windows == 0) {
+    throw UsageError(
+        "[command line] --kind eval: the run does not evaluate; set run.eval_every above 0");
+  }
+  const RunPlan plan = make_run_plan(config, eval_windows);
+  std::vector<std::string> texts;
+  for (const int rank : chosen_ranks(arguments.rank, config.layout.world())) {
+    const RankPlan& of_rank = plan.ranks.at(static_cast<std::size_t>(rank));
+    const Program& program = is_eval ? *of_rank.eval : of_rank.train;
+    texts.push_back(arguments.is_json ? program_json(program) : program_text(program));
+  }
+  const bool is_list = arguments.is_json && arguments.rank == "all";
+  session.print(is_list ? fmt::format("[{}]\n", fmt::join(texts, ","))
+                        : fmt::format("{}\n", fmt::join(texts, "")));
+}
+
+/// The first rule that the programs, or their placement, break.
+std::optional<Violation> first_violation(const std::vector<Program>& programs) {
+  std::map<ProgramKind, std::vector<Program>> by_kind;
+  std::map<int, std::vector<const Program*>> by_rank;
+  for (const Program& program : programs) {
+    by_kind[program.kind].push_back(program);
+    by_rank[program.request.rank].push_back(&program);
+  }
+  for (const auto& [kind, of_kind] : by_kind) {
+    if (auto violation = verify(of_kind)) return violation;
+  }
+  for (const auto& [rank, of_rank] : by_rank) {
+    if (auto violation = verify_placement(of_rank, place(of_rank))) return violation;
+  }
+  return std::nullopt;
+}
+
+/// The instruction at fault as text, if the violation names one.
+std::string instruction_at(const std::vector<Program>& programs, const Violation& violation) {
+  for (const Program& program : programs) {
+    if (program.request.rank != violation.rank || violation.call < 0 || violation.instruction < 0 ||
+        violation.call >= std::ssize(program.calls)) {
+      continue;
+    }
+    const auto& instructions =
+        program.at(program.calls[static_cast<std::size_t>(violation.call)].template_index)
+            .instructions;
+    if (violation.instruction >= std::ssize(instructions)) continue;
+    return fmt::format(
+        " [{}]",
+        instruction_text(program, instructions[static_cast<std::size_t>(violation.instruction)]));
+  }
+  return "";
+}
+
+void refuse(Session& session, const std::string& message) {
+  fmt::print(session.err, "trireme: {}\n", message);
+  session.exit_code = kExitFailure;
+}
+
+void check_file(const std::string& path, Session& session) {
+  constexpr std::int64_t kMaxBytes = std::int64_t{1} << 30;
+  std::vector<Program> programs;
+  try {
+    programs = parse_programs(read_text(path, kMaxBytes));
+  } catch (const UsageError& error) {
+    // A text that breaks a rule so plainly that it makes no program is refused like one that does.
+    static const std::regex kRule(R"(\bV[0-9]+\b)");
+    if (!std::regex_search(error.what(), kRule)) throw;
+    return refuse(session, error.what());
+  }
+  if (const auto violation = first_violation(programs)) {
+    return refuse(session,
+                  fmt::format("[{}] rank {}, call {}, instruction {}: {}{}", violation->rule,
+                              violation->rank, violation->call, violation->instruction,
+                              violation->message, instruction_at(programs, *violation)));
+  }
+  std::vector<std::string_view> rules;
+  for (const Rule& rule : verified_rules()) rules.push_back(rule.name);
+  session.print(fmt::format("ok: {} {}, rules {}\n", programs.size(),
+                            programs.size() == 1 ? "program" : "programs", fmt::join(rules, " ")));
+}
+
+}  // namespace
+
+void add_program_command(CLI::App& app, Session& session,
+                         const std::vector<ConfigOverride>& overrides) {
+  auto arguments = std::make_shared<ProgramArguments>();  // owned by the command's callback
+  CLI::App* const command =
+      app.add_subcommand("program", "Print the program of a rank, or check a file of programs");
+  CLI::Option* const config =
+      command->add_option("config", arguments->config, "config file (TOML)");
+  CLI::Option* const check =
+      command->add_option("--check", arguments->check, "verify the programs in this file");
+  config->excludes(check);
+  command->add_option("--rank", arguments->rank, "a rank, or all");
+  command->add_option("--kind", arguments->kind, "train or eval")
+      ->check(CLI::IsMember({"train", "eval"}));
+  command->add_flag("--json", arguments->is_json, "every instruction as JSON");
+  command->footer(
+      "Any key of the config file can be given as --section.key VALUE.\n"
+      "Example: trireme program configs/tiny.toml --rank all > p.txt && trireme program --check "
+      "p.txt");
+  command->callback([arguments, &overrides, &session] {
+    if (!arguments->check.empty()) return check_file(arguments->check, session);
+    if (arguments->config.empty()) {
+      throw UsageError("[command line] program: needs a config file, or --check FILE");
+    }
+    print_programs(*arguments, overrides, session);
+  });
+}
+
+}  // namespace trireme

@@ -1,0 +1,199 @@
+#include "trireme/cli/run_summary.h"
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "trireme/base/errors.h"
+#include "trireme/base/units.h"
+#include "trireme/comm/traffic.h"
+#include "trireme/kernels/cpu/isa.h"
+#include "trireme/model/flops.h"
+#include "trireme/model/parameters.h"
+#include "trireme/program/verify.h"
+#include "trireme/report/table.h"
+
+namespace trireme {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string_view variant_name(const ModelSpec& spec) {
+  if (!spec.is_llama()) return "";
+  if (spec.qk_norm) return spec.qkv_bias ? ", q/k norms, q/k/v biases" : ", q/k norms (Qwen3)";
+  return spec.qkv_bias ? ", q/k/v biases (Qwen2)" : "";
+}
+
+std::string model_lines(const RunSummary& summary) {
+  const ModelSpec& spec = summary.config.model.spec;
+  const FlopsPerToken flops = flops_per_token(spec, summary.config.batch.seq);
+  return fmt::format(
+      "model   {}{}: {} layers, hidden {}, {} heads of {} ({} key/value), ffn {}, vocabulary {}{}\n"
+      "        {} parameters; FLOPs per token, forward and backward: {} (full attention), {} "
+      "(causal)\n",
+      family_name(spec.family), variant_name(spec), spec.layers, spec.hidden, spec.heads,
+      spec.head_dim, spec.kv_heads, spec.ffn, spec.vocab, spec.tied ? ", tied" : "",
+      format_count(ParameterTable(spec).num_elems()), format_count(flops.full()),
+      format_count(flops.causal()));
+}
+
+std::string data_lines(const RunSummary& summary) {
+  const Corpus& corpus = summary.data.corpus();
+  std::string text;
+  for (int file = 0; file < corpus.num_files(); ++file) {
+    text += fmt::format("{}{}: {} tokens for training, {} held out\n",
+                        file == 0 ? "data    " : "        ", corpus.path(file),
+                        format_count(corpus.num_tokens(file, Split::kTrain)),
+                        format_count(corpus.num_tokens(file, Split::kValidation)));
+  }
+  const std::int64_t windows = summary.data.train().index().num_windows();
+  const std::int64_t samples = summary.config.run.steps * summary.config.batch.global_batch;
+  return text + fmt::format(
+                    "        {} windows of {} tokens; the run takes {} ({:.2f} epochs); an "
+                    "evaluation takes {} held-out windows\n",
+                    format_count(windows), summary.config.batch.seq, format_count(samples),
+                    static_cast<double>(samples) / static_cast<double>(windows),
+                    format_count(summary.data.eval_windows()));
+}
+
+std::string batch_lines(const RunSummary& summary) {
+  const TrainConfig& config = summary.config;
+  return fmt::format(
+      "batch   {} sequences of {} = {} tokens a step: {} micro-batches of {} on each of {} dp "
+      "ranks\n"
+      "layout  {}\n"
+      "ranks   {} threads of one process with {} compute threads each, {} kernels, fp32\n",
+      config.batch.global_batch, config.batch.seq, format_count(config.batch.tokens_per_step()),
+      config.batch.num_micro_batches(config.layout), config.batch.micro_batch, config.layout.dp,
+      layout_text(config.layout, config.batch), config.layout.world(),
+      summary.plan.threads_per_rank, kernels::isa_name());
+}
+
+/// Kinds that some rank uses.
+std::vector<MemoryKind> used_kinds(const RunPlan& plan) {
+  std::vector<MemoryKind> kinds;
+  for (std::size_t kind = 0; kind < kNumMemoryKinds; ++kind) {
+    for (const RankPlan& rank : plan.ranks) {
+      if (rank.placement.kind_bytes.at(kind) == 0) continue;
+      kinds.push_back(static_cast<MemoryKind>(kind));
+      break;
+    }
+  }
+  return kinds;
+}
+
+std::string memory_table(const RunPlan& plan) {
+  const std::vector<MemoryKind> kinds = used_kinds(plan);
+  std::vector<std::string> header = {"rank"};
+  for (const MemoryKind kind : kinds) header.emplace_back(memory_kind_name(kind));
+  header.insert(header.end(), {"arena", "lower bound"});
+  std::vector<std::vector<std::string>> rows;
+  for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+    const Placement& placement = plan.ranks[rank].placement;
+    auto& row = rows.emplace_back(std::vector<std::string>{fmt::format("{}", rank)});
+    for (const MemoryKind kind : kinds) {
+      row.push_back(format_bytes(placement.kind_bytes.at(static_cast<std::size_t>(kind))));
+    }
+    row.insert(row.end(),
+               {format_bytes(placement.arena_bytes), format_bytes(placement.lower_bound_bytes)});
+  }
+  return "memory of each rank\n" + text_table(header, rows);
+}
+
+std::int64_t num_instructions(const RankPlan& rank) {
+  return rank.train.num_instructions() + (rank.eval ? rank.eval->num_instructions() : 0);
+}
+
+std::vector<std::string_view> rule_names() {
+  std::vector<std::string_view> names;
+  for (const Rule& rule : verified_rules()) names.push_back(rule.name);
+  return names;
+}
+
+std::string verified_line(const RunPlan& plan) {
+  std::int64_t instructions = 0;
+  for (const RankPlan& rank : plan.ranks) instructions += num_instructions(rank);
+  return fmt::format("verified: {} ({} instructions on {} {})\n", fmt::join(rule_names(), " "),
+                     format_count(instructions), plan.ranks.size(),
+                     plan.ranks.size() == 1 ? "rank" : "ranks");
+}
+
+Json rank_json(const RunSummary& summary, int rank) {
+  const RankPlan& plan = summary.plan.ranks.at(static_cast<std::size_t>(rank));
+  const MeshCoord at = summary.config.layout.mesh().coord_of(rank);
+  Json bytes = Json::object();
+  for (std::size_t kind = 0; kind < kNumMemoryKinds; ++kind) {
+    bytes[std::string(memory_kind_name(static_cast<MemoryKind>(kind)))] =
+        plan.placement.kind_bytes.at(kind);
+  }
+  return {{"rank", rank},
+          {"coord", {{"pp", at.pp}, {"dp", at.dp}, {"cp", at.cp}, {"tp", at.tp}}},
+          {"bytes", bytes},
+          {"arena_bytes", plan.placement.arena_bytes},
+          {"lower_bound_bytes", plan.placement.lower_bound_bytes},
+          {"instructions", num_instructions(plan)}};
+}
+
+CommOp comm_op_of(Op op) {
+  switch (op) {
+    case Op::kAllReduce:
+      return CommOp::kAllReduce;
+    case Op::kReduceScatter:
+      return CommOp::kReduceScatter;
+    case Op::kAllGather:
+      return CommOp::kAllGather;
+    case Op::kSend:
+      return CommOp::kSend;
+    case Op::kRecv:
+      return CommOp::kRecv;
+    default:
+      TRI_CHECK(false && "not a communication");
+      return CommOp::kBarrier;
+  }
+}
+
+}  // namespace
+
+std::string summary_text(const RunSummary& summary) {
+  return model_lines(summary) + data_lines(summary) + batch_lines(summary) +
+         memory_table(summary.plan) + verified_line(summary.plan);
+}
+
+std::string summary_json(const RunSummary& summary) {
+  const TrainConfig& config = summary.config;
+  const FlopsPerToken flops = flops_per_token(config.model.spec, config.batch.seq);
+  Json ranks = Json::array();
+  for (int rank = 0; rank < config.layout.world(); ++rank) {
+    ranks.push_back(rank_json(summary, rank));
+  }
+  const Json json = {{"parameters", ParameterTable(config.model.spec).num_elems()},
+                     {"flops_per_token", {{"full", flops.full()}, {"causal", flops.causal()}}},
+                     {"world", config.layout.world()},
+                     {"batch",
+                      {{"seq", config.batch.seq},
+                       {"micro_batch", config.batch.micro_batch},
+                       {"global_batch", config.batch.global_batch},
+                       {"num_micro_batches", config.batch.num_micro_batches(config.layout)},
+                       {"tokens_per_step", config.batch.tokens_per_step()}}},
+                     {"ranks", ranks},
+                     {"rules", rule_names()}};
+  return json.dump(2) + "\n";
+}
+
+std::int64_t program_bytes_sent(const Program& program) {
+  const Layout& layout = program.request.layout;
+  std::int64_t bytes = 0;
+  for_each_instruction(program, [&](const Call&, int, const Instruction& instruction, int) {
+    if (!instruction.comm) return;
+    bytes += bytes_sent({.op = comm_op_of(instruction.op),
+                         .num_elems = instruction.comm->elems,
+                         .elem_bytes = dtype_bytes(instruction.comm->dtype),
+                         .size = layout.dp,
+                         .rank = layout.mesh().coord_of(program.request.rank).dp});
+  });
+  return bytes;
+}
+
+}  // namespace trireme

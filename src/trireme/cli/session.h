@@ -1,0 +1,24 @@
+// What a command may know of the process that runs it.
+#pragma once
+
+#include <cstdio>
+#include <string_view>
+
+namespace trireme {
+
+/// Set up by main; commands print through it and leave their exit code.
+struct Session {
+  std::FILE* out = nullptr;
+  std::FILE* err = nullptr;
+  bool is_terminal = false;      ///< of `out`
+  int columns = 0;               ///< of that terminal; 0 = unknown
+  bool resets_affinity = false;  ///< OMP_PROC_BIND is set: see set_rank_threads
+  int exit_code = 0;
+
+  void print(std::string_view text) const {
+    std::fwrite(text.data(), 1, text.size(), out);
+    std::fflush(out);
+  }
+};
+
+}  // namespace trireme

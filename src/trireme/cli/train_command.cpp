@@ -1,0 +1,193 @@
+// trireme train
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "trireme/base/units.h"
+#include "trireme/cli/cli.h"
+#include "trireme/cli/commands.h"
+#include "trireme/cli/model_folder.h"
+#include "trireme/cli/run_log.h"
+#include "trireme/cli/run_summary.h"
+#include "trireme/cli/safe_text.h"
+#include "trireme/cli/signals.h"
+#include "trireme/cli/train_config.h"
+#include "trireme/report/step_timeline.h"
+#include "trireme/report/table.h"
+#include "trireme/train/trainer.h"
+
+namespace trireme {
+namespace {
+
+struct TrainArguments {
+  std::string config;
+  std::string layout;
+  bool is_dry_run = false;
+  bool is_json = false;
+  std::string dump_dir;
+  std::vector<std::int64_t> dump_steps;
+};
+
+/// Prints what happens, and counts it.
+class RunObserver final : public TrainObserver {
+ public:
+  RunObserver(RunLog& log, std::int64_t steps) : log_(log), steps_(steps) {}
+
+  void on_step(const StepMetrics& metrics, bool is_logging_step) override {
+    ++num_steps_;
+    seconds_ += metrics.step_seconds;
+    const auto remaining = static_cast<double>(steps_ - metrics.step);
+    log_.progress({.step = metrics.step,
+                   .steps = steps_,
+                   .loss = metrics.loss,
+                   .grad_norm = metrics.grad_norm,
+                   .lr = metrics.lr,
+                   .tokens_per_second = metrics.tokens_per_second,
+                   .tokens_per_second_per_rank = metrics.tokens_per_second_per_rank,
+                   .mfu = metrics.mfu,
+                   .memory_bytes = metrics.memory_bytes,
+                   .eta_seconds = remaining * seconds_ / static_cast<double>(num_steps_)},
+                  is_logging_step);
+  }
+  void on_eval(const EvalMetrics& metrics) override {
+    ++num_evals_;
+    log_.print(fmt::format("eval  step {}  validation loss {:.4f}  perplexity {:.3f}  {} tokens",
+                           metrics.step, metrics.loss, std::exp(metrics.loss),
+                           format_count(metrics.tokens)));
+  }
+  void on_checkpoint(const std::filesystem::path& folder) override {
+    log_.print(fmt::format("saved {}", folder.string()));
+  }
+  void on_note(std::string_view note) override { log_.print(fmt::format("note: {}", note)); }
+
+  [[nodiscard]] std::int64_t num_steps() const { return num_steps_; }
+  [[nodiscard]] std::int64_t num_evals() const { return num_evals_; }
+
+ private:
+  RunLog& log_;
+  std::int64_t steps_;
+  std::int64_t num_steps_ = 0, num_evals_ = 0;
+  double seconds_ = 0;
+};
+
+/// Predicted and measured, side by side, for each rank.
+std::string accounts(const RunPlan& plan, const TrainResult& result, const RunObserver& observer) {
+  std::vector<std::vector<std::string>> rows;
+  for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
+    const RankPlan& rank = plan.ranks[r];
+    std::int64_t sent = observer.num_steps() * program_bytes_sent(rank.train);
+    if (rank.eval) sent += observer.num_evals() * program_bytes_sent(*rank.eval);
+    rows.push_back({fmt::format("{}", r), format_count(rank.placement.arena_bytes),
+                    format_count(result.arena_bytes[r]), format_count(sent),
+                    format_count(result.bytes_sent[r])});
+  }
+  return "predicted and real bytes of each rank (sent: ring forms, 2(n-1)/n per all-reduce)\n" +
+         text_table({"rank", "memory predicted", "memory allocated", "sent predicted", "sent"},
+                    rows);
+}
+
+void write_trace(const TrainConfig& config, const RunPlan& plan, const TrainResult& result,
+                 const std::filesystem::path& path) {
+  std::vector<StreamRecord> records;
+  for (const RankTrace& trace : result.traces) {
+    records.push_back({.program = &plan.ranks.at(static_cast<std::size_t>(trace.rank)).train,
+                       .rank = trace.rank,
+                       .stream = trace.stream,
+                       .times = &trace.times});
+  }
+  replace_file(path, chrome_trace_json(step_timeline(config.run.name, records)));
+}
+
+std::string sample_text(const TrainConfig& config, const TrainResult& result, int num_threads) {
+  constexpr std::int64_t kNumTokens = 400;
+  Generator generator = load_generator({.path = result.checkpoint, .spec = config.model.spec},
+                                       config.batch.seq, num_threads);
+  std::string text = config.run.sample;
+  generator.generate(byte_tokens(config.run.sample), kNumTokens,
+                     {.temperature = 0.8, .seed = static_cast<std::uint64_t>(config.run.seed)},
+                     [&](std::int32_t token) {
+                       text += static_cast<char>(token);
+                       return true;
+                     });
+  return safe_text(text);
+}
+
+void print_end(RunLog& log, const TrainConfig& config, const RunPlan& plan,
+               const TrainResult& result, const RunObserver& observer) {
+  log.finish();
+  if (result.last_eval) {
+    log.print(fmt::format("validation loss {:.4f} nats per token after {} steps",
+                          result.last_eval->loss, result.last_eval->step));
+  }
+  const bool is_stopped = result.stop_signal != 0;
+  if (!is_stopped && !config.run.sample.empty()) {
+    log.print(fmt::format("sample (temperature 0.8):\n{}",
+                          sample_text(config, result, plan.threads_per_rank)));
+  }
+  log.print(accounts(plan, result, observer));
+  const std::filesystem::path folder = run_folder(config);
+  log.print(fmt::format("checkpoint  {}\nmetrics     {}", result.checkpoint.string(),
+                        (folder / "metrics.jsonl").string()));
+  if (!result.traces.empty()) {
+    write_trace(config, plan, result, folder / "trace.json");
+    log.print(fmt::format("trace       {} (open it in ui.perfetto.dev)",
+                          (folder / "trace.json").string()));
+  }
+  if (is_stopped) {
+    log.print(fmt::format("stopped by signal {} after step {}; the same command continues",
+                          result.stop_signal, result.run.step));
+  }
+}
+
+void run_train(const TrainArguments& arguments, const std::vector<ConfigOverride>& overrides,
+               Session& session) {
+  const TrainConfig config =
+      train_config({.path = arguments.config, .overrides = overrides, .layout = arguments.layout});
+  if (!config.run.sample.empty()) require_byte_tokens(config.model.spec);
+  const TrainData data(config);
+  const RunPlan plan = make_run_plan(config, data.eval_windows());
+  const RunSummary summary{.config = config, .data = data, .plan = plan};
+  if (arguments.is_dry_run) {
+    return session.print(arguments.is_json ? summary_json(summary) : summary_text(summary));
+  }
+  const StopSignals signals;
+  RunLog log(session);
+  log.print(summary_text(summary));
+  log.open(run_folder(config));
+  replace_file(run_folder(config) / "config.toml", config_toml(config));
+  RunObserver observer(log, config.run.steps);
+  const TrainResult result = train(config, plan, data, observer,
+                                   {.dump_dir = arguments.dump_dir,
+                                    .dump_steps = arguments.dump_steps,
+                                    .stop_signal = &signals.number(),
+                                    .resets_affinity = session.resets_affinity});
+  print_end(log, config, plan, result, observer);
+  if (result.stop_signal != 0) session.exit_code = kExitSignalBase + result.stop_signal;
+}
+
+}  // namespace
+
+void add_train_command(CLI::App& app, Session& session,
+                       const std::vector<ConfigOverride>& overrides) {
+  auto arguments = std::make_shared<TrainArguments>();  // owned by the command's callback
+  CLI::App* const command = app.add_subcommand("train", "Train a model");
+  command->add_option("config", arguments->config, "config file (TOML)")->required();
+  command->add_option("--layout", arguments->layout, "layout text, for example \"dp=2 zero=1\"");
+  CLI::Option* const dry_run = command->add_flag("--dry-run", arguments->is_dry_run,
+                                                 "build, verify and place, but do not train");
+  command->add_flag("--json", arguments->is_json, "print the dry run as JSON")->needs(dry_run);
+  CLI::Option* const dump = command->add_option(
+      "--dump", arguments->dump_dir, "folder for gradients and weights of the --dump-steps");
+  command->add_option("--dump-steps", arguments->dump_steps, "steps to dump, for example 1,5")
+      ->delimiter(',')
+      ->needs(dump);
+  command->footer(
+      "Any key of the config file can be given as --section.key VALUE.\n"
+      "Example: trireme train configs/demo.toml --layout \"dp=2 zero=1\" --run.steps 20");
+  command->callback(
+      [arguments, &overrides, &session] { run_train(*arguments, overrides, session); });
+}
+
+}  // namespace trireme

@@ -1,0 +1,29 @@
+// What ranks did in recorded steps, as a timeline.
+#pragma once
+
+#include <vector>
+
+#include "trireme/execute/rank_executor.h"
+#include "trireme/program/program.h"
+#include "trireme/report/trace.h"
+
+namespace trireme {
+
+/// "FWD QKV L3", "ALL_REDUCE grads.0", "OPT_STEP params.1".
+[[nodiscard]] std::string event_name(const Program& program, const Instruction& instruction);
+
+/// "forward", "backward", "recompute", "communication", "optimizer" or "other".
+[[nodiscard]] std::string event_category(const Instruction& instruction);
+
+/// What one stream of a rank did in one run of `program`.
+struct StreamRecord {
+  const Program* program = nullptr;
+  int rank = 0;
+  Stream stream{};
+  const std::vector<InstructionTime>* times = nullptr;
+};
+
+/// Streams "compute" and "communication"; time 0 is the start of the first instruction of all.
+[[nodiscard]] Timeline step_timeline(std::string title, const std::vector<StreamRecord>& records);
+
+}  // namespace trireme
