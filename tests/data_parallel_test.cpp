@@ -53,6 +53,26 @@ void expect_equal_bits(const HarnessResult& a, const HarnessResult& b) {
   EXPECT_EQ(first_difference(a.moments, b.moments), "");
 }
 
+/// GPT-2's key biases have no gradient but rounding (softmax ignores a constant), which AdamW turns
+/// into steps.
+NamedTensors without_key_bias(NamedTensors tensors) {
+  for (auto& [name, values] : tensors) {
+    if (!name.ends_with("attn.c_attn.bias")) continue;
+    const auto third = static_cast<std::ptrdiff_t>(values.size() / 3);
+    values.erase(values.begin() + third, values.begin() + 2 * third);
+  }
+  return tensors;
+}
+
+void expect_equal_to_rounding(const HarnessResult& run, const HarnessResult& reference) {
+  EXPECT_NEAR(run.losses.back(), reference.losses.back(), 1e-5);
+  const TensorError gradients = largest_error(run.first_gradients, reference.first_gradients);
+  EXPECT_LE(gradients.error, 1e-5) << gradients.name;
+  const TensorError weights =
+      largest_error(without_key_bias(run.weights), without_key_bias(reference.weights));
+  EXPECT_LE(weights.error, 1e-5) << weights.name;
+}
+
 class Families : public testing::TestWithParam<int> {
  protected:
   [[nodiscard]] static ModelSpec spec() {
@@ -62,7 +82,7 @@ class Families : public testing::TestWithParam<int> {
 
 TEST_P(Families, ClippingIsActiveInTheseTests) {
   const HarnessResult run = run_steps(spec(), {}, kBatch, kFiveSteps);
-  for (const double norm : run.grad_norms) EXPECT_GT(norm, 1.0);
+  for (const double norm : run.grad_norms) EXPECT_GT(norm, kFiveSteps.max_norm);
 }
 
 TEST_P(Families, RecomputationChangesNoBit) {
@@ -107,11 +127,7 @@ TEST_P(Families, AnyDpSizeGivesTheSameTrainingToRounding) {
     SCOPED_TRACE(dp);
     const HarnessResult run =
         run_steps(spec(), {.dp = dp, .zero = 1, .bucket_mib = 0.002}, kBatch, kFiveSteps);
-    EXPECT_NEAR(run.losses.back(), one.losses.back(), 1e-5);
-    const TensorError gradients = largest_error(run.first_gradients, one.first_gradients);
-    EXPECT_LE(gradients.error, 1e-5) << gradients.name;
-    const TensorError weights = largest_error(run.weights, one.weights);
-    EXPECT_LE(weights.error, 1e-5) << weights.name;
+    expect_equal_to_rounding(run, one);
   }
 }
 
@@ -123,10 +139,7 @@ TEST_P(Families, AnyAccumulationGivesTheSameTrainingToRounding) {
     SCOPED_TRACE(micro_batch);
     const HarnessResult run = run_steps(
         model, {}, {.seq = 8, .micro_batch = micro_batch, .global_batch = 16}, kFiveSteps);
-    const TensorError gradients = largest_error(run.first_gradients, whole.first_gradients);
-    EXPECT_LE(gradients.error, 1e-5) << gradients.name;
-    const TensorError weights = largest_error(run.weights, whole.weights);
-    EXPECT_LE(weights.error, 1e-5) << weights.name;
+    expect_equal_to_rounding(run, whole);
   }
 }
 

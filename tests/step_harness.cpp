@@ -44,7 +44,20 @@ class HarnessSource final : public BatchSource {
             .dp = layout.dp,
             .dp_rank = layout.mesh().coord_of(program.request.rank).dp};
   }
-  void set_step(int step) { step_ = step; }
+  void set_step(int step) {
+    step_ = step;
+    const auto seq = static_cast<std::size_t>(program_.request.batch.seq);
+    std::vector<std::int32_t> tokens(seq), labels(seq);
+    num_valid_tokens_ = 0;
+    for (int micro_batch = 0; micro_batch < program_.num_micro_batches; ++micro_batch) {
+      for (std::int64_t b = 0; b < cut_.micro_batch; ++b) {
+        fill(step_ * program_.request.batch.global_batch + cut_.row(micro_batch, b), tokens,
+             labels);
+        num_valid_tokens_ += std::count_if(labels.begin(), labels.end(),
+                                           [](std::int32_t label) { return label >= 0; });
+      }
+    }
+  }
 
   void load(int micro_batch, const MicroBatch& out) override {
     const auto seq = static_cast<std::size_t>(program_.request.batch.seq);
@@ -56,20 +69,7 @@ class HarnessSource final : public BatchSource {
     }
   }
 
-  [[nodiscard]] std::int64_t num_valid_tokens() const override {
-    const auto seq = static_cast<std::size_t>(program_.request.batch.seq);
-    std::vector<std::int32_t> tokens(seq), labels(seq);
-    std::int64_t count = 0;
-    for (int micro_batch = 0; micro_batch < program_.num_micro_batches; ++micro_batch) {
-      for (std::int64_t b = 0; b < cut_.micro_batch; ++b) {
-        fill(step_ * program_.request.batch.global_batch + cut_.row(micro_batch, b), tokens,
-             labels);
-        count += std::count_if(labels.begin(), labels.end(),
-                               [](std::int32_t label) { return label >= 0; });
-      }
-    }
-    return count;
-  }
+  [[nodiscard]] std::int64_t num_valid_tokens() const override { return num_valid_tokens_; }
 
  private:
   void fill(std::int64_t sample, std::span<std::int32_t> tokens,
@@ -82,6 +82,7 @@ class HarnessSource final : public BatchSource {
   const HarnessOptions& options_;
   BatchCut cut_;
   int step_ = 0;
+  std::int64_t num_valid_tokens_ = 0;
 };
 
 struct RankPrograms {
@@ -110,6 +111,9 @@ std::vector<RankPrograms> plan(const BuildRequest& base, const HarnessOptions& o
   }
   require_valid(verify(train));
   require_valid(verify(eval));
+  for (RankPrograms& programs : ranks) {
+    if (options.mutate) options.mutate(programs.train);
+  }
   return ranks;
 }
 
@@ -146,7 +150,9 @@ class HarnessRank {
     for (int step = 0; step < options_.steps; ++step) {
       set_hyper(step + 1);
       source_.set_step(step);
+      if (options_.on_run) options_.on_run(step, true);
       executor_->run(0, {.source = &source_, .seed = options_.seed, .step = step + 1});
+      if (options_.on_run) options_.on_run(step, false);
       if (rank_ == 0) report(result);
       if (step == 0) collect(StateKind::kGradient, "", result.first_gradients);
       if (options_.eval_every > 0 && (step + 1) % options_.eval_every == 0) evaluate(result);

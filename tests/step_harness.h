@@ -18,17 +18,21 @@ using NamedTensors = std::map<std::string, std::vector<float>>;
 struct HarnessOptions {
   int steps = 1;
   std::uint64_t seed = 7;
-  double lr = 1e-2;
-  double max_norm = 1.0;
+  double lr = 1e-3;
+  double max_norm = 0.1;
   double weight_decay = 0.1;
   int threads = 1;
   /// Tokens and labels [T] of a global sample; nothing = pseudo-random, and every fifth sample half
   /// masked.
   std::function<void(std::int64_t sample, std::span<std::int32_t> tokens,
                      std::span<std::int32_t> labels)>
-      sample;
+      sample = {};
   /// Called on every rank once its state exists; nothing = initial values from the seed.
-  std::function<void(ModelState&)> fill;
+  std::function<void(ModelState&)> fill = {};
+  /// Changes the verified training program of every rank; for showing what the verifier prevents.
+  std::function<void(Program&)> mutate = {};
+  /// Called on every rank right before (true) and right after (false) a step runs.
+  std::function<void(int step, bool begins)> on_run = {};
   /// Evaluates after each of these many steps; 0 = never.
   int eval_every = 0;
 };

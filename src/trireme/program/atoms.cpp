@@ -22,6 +22,7 @@ AtomTable::AtomTable(const Program& program) : cuts_(program.buffers.size()) {
   for (const ParameterSlot& slot : program.parameters) {
     cut(slot.parameter);
     cut(slot.gradient);
+    if (slot.head_gradient) cut(*slot.head_gradient);
   }
   for (std::size_t id = 0; id < program.buffers.size(); ++id) {
     auto& cuts = cuts_[id];

@@ -1,4 +1,5 @@
 // Parser of the text form.
+#include <algorithm>
 #include <charconv>
 #include <cstddef>
 #include <functional>
@@ -23,6 +24,13 @@ std::vector<std::string_view> split(std::string_view text, std::string_view sepa
     if (at == std::string_view::npos) return parts;
     text.remove_prefix(at + separator.size());
   }
+}
+
+std::optional<Family> parse_family(std::string_view name) {
+  for (const Family family : {Family::kLlama, Family::kGpt2}) {
+    if (family_name(family) == name) return family;
+  }
+  return std::nullopt;
 }
 
 class ProgramParser {
@@ -82,7 +90,8 @@ class ProgramParser {
     if (!is_open_) fail(words[0], "stands outside a program", "start with 'program KIND rank=R'");
     if (words[0] == "model") return parse_model(words);
     if (words[0] == "layout")
-      return parse_layout_text(line.substr(7), request().layout, request().batch);
+      return parse_layout_text(line.substr(line.find("layout") + 6), request().layout,
+                               request().batch);
     if (words[0] == "batch") return parse_batch(words);
     if (words[0] == "buffer") return parse_buffer(words);
     if (words[0] == "parameter") return parse_parameter(words);
@@ -123,6 +132,7 @@ class ProgramParser {
                        program().parameters.size(), num_parameters),
            "give one 'parameter' line per row of the parameter table");
     }
+    check_layout(request().spec, request().layout, request().batch);
     const int world = request().layout.world();
     if (request().rank < 0 || request().rank >= world) {
       fail("end",
@@ -134,7 +144,7 @@ class ProgramParser {
   void parse_model(const std::vector<std::string_view>& words) {
     ModelSpec& spec = request().spec;
     const std::map<std::string_view, std::function<void(std::string_view)>> fields = {
-        {"family", [&](auto v) { spec.family = v == "gpt2" ? Family::kGpt2 : Family::kLlama; }},
+        {"family", [&](auto v) { spec.family = checked(parse_family(v), v, "family"); }},
         {"layers", [&](auto v) { spec.layers = number<std::int64_t>(v); }},
         {"hidden", [&](auto v) { spec.hidden = number<std::int64_t>(v); }},
         {"heads", [&](auto v) { spec.heads = number<std::int64_t>(v); }},
@@ -267,7 +277,9 @@ class ProgramParser {
     const std::string_view kind = section.substr(0, section.find(' '));
     if (kind == "comm") return parse_comm(split(section, " "), instruction);
     const bool is_list = kind == "wait" || kind == "free";
-    for (const std::string_view item : split(is_list ? section.substr(5) : section, ", ")) {
+    const std::string_view list = is_list ? section.substr(kind.size()) : section;
+    for (std::string_view item : split(list, ", ")) {
+      item.remove_prefix(std::min(item.find_first_not_of(' '), item.size()));
       if (kind == "wait") {
         instruction.waits.push_back(parse_wait(item));
       } else if (kind == "free") {

@@ -13,7 +13,7 @@ namespace trireme {
 
 /// The first instruction that breaks a rule, and how.
 struct Violation {
-  std::string rule;      ///< "V1" … "V17"
+  std::string rule;  ///< "V1" … "V17"
   int rank = 0;
   int call = -1;         ///< index of the call, or -1 when no single instruction is at fault
   int instruction = -1;  ///< index in the call's template
@@ -28,12 +28,13 @@ struct Rule {
 /// The rules that verify() checks, in order.
 [[nodiscard]] const std::vector<Rule>& verified_rules();
 
-/// Checks the programs of one kind for some or all ranks of a world: each by itself, and the ranks given
-/// against each other (V6, V7 and the cross-rank part of V15 need the peers). Nothing if all rules hold.
+/// Checks the programs of one kind for some or all ranks of a world: each by itself, and the ranks
+/// given against each other (V6, V7 and the cross-rank part of V15 need the peers). Nothing if all
+/// rules hold.
 [[nodiscard]] std::optional<Violation> verify(const std::vector<Program>& programs);
 
-/// V13 on a placement: operands inside their buffers, buffers inside the arena and aligned, and two buffers
-/// share bytes only if their lives are ordered by happens-before.
+/// V13 on a placement: operands inside their buffers, buffers inside the arena and aligned, and two
+/// buffers share bytes only if their lives are ordered by happens-before.
 [[nodiscard]] std::optional<Violation> verify_placement(const std::vector<const Program*>& programs,
                                                         const Placement& placement);
 

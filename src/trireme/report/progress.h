@@ -16,9 +16,9 @@ struct Progress {
   double lr = 0.0;
   double tokens_per_second = 0.0;
   double tokens_per_second_per_rank = 0.0;
-  std::optional<double> mfu;      ///< 0..1; shown as "-" if unknown
-  std::int64_t memory_bytes = 0;  ///< of the fullest rank
-  double eta_seconds = 0.0;       ///< until the last step
+  std::optional<double> mfu = {};  ///< 0..1; shown as "-" if unknown
+  std::int64_t memory_bytes = 0;   ///< of the fullest rank
+  double eta_seconds = 0.0;        ///< until the last step
 };
 
 /// "step  20/100  loss 2.3456  grad 1.234  lr 3.00e-04  12,345 tok/s (3,086/rank)  MFU 12.3%

@@ -26,7 +26,7 @@ struct RunConfig {
   std::int64_t log_every = 10;
   std::int64_t eval_every = 0;   ///< 0 = never
   std::int64_t eval_tokens = 0;  ///< tokens per evaluation; 0 = the whole held-out part
-  std::string sample;            ///< prompt continued at each evaluation; empty = none
+  std::string sample = {};       ///< prompt continued at each evaluation; empty = none
   OnNonfinite on_nonfinite = OnNonfinite::kStop;
   double peak_gflops = 0.0;  ///< of one rank, for MFU; 0 = measured at start
 
@@ -34,16 +34,16 @@ struct RunConfig {
 };
 
 struct ModelConfig {
-  std::string file;        ///< models/*.toml; load_config merges it into `spec` and empties this
-  std::string checkpoint;  ///< folder with the initial weights; empty = random ones
-  ModelSpec spec;
+  std::string file = {};  ///< models/*.toml; load_config merges it into `spec` and empties this
+  std::string checkpoint = {};  ///< folder with the initial weights; empty = random ones
+  ModelSpec spec = {};
 
   bool operator==(const ModelConfig&) const = default;
 };
 
 struct DataConfig {
-  std::vector<std::string> text;  ///< plain text files; required
-  double val_fraction = 0.05;     ///< share of each file's end that is held out for evaluation
+  std::vector<std::string> text = {};  ///< plain text files; required
+  double val_fraction = 0.05;          ///< share of the text that is held out for evaluation
 
   bool operator==(const DataConfig&) const = default;
 };
@@ -94,7 +94,7 @@ struct CheckpointConfig {
 };
 
 struct TraceConfig {
-  std::vector<std::int64_t> steps;  ///< steps to record
+  std::vector<std::int64_t> steps = {};  ///< steps to record
 
   bool operator==(const TraceConfig&) const = default;
 };

@@ -23,8 +23,8 @@ struct StepMetrics {
   double tokens_per_second = 0.0;
   double tokens_per_second_per_rank = 0.0;
   std::optional<double> mfu = {};  ///< 0..1; nothing if the peak is unknown
-  std::int64_t memory_bytes = 0;  ///< of the fullest rank
-  std::int64_t skipped = 0;       ///< steps skipped so far as not finite
+  std::int64_t memory_bytes = 0;   ///< of the fullest rank
+  std::int64_t skipped = 0;        ///< steps skipped so far as not finite
 };
 
 /// What one evaluation reports.

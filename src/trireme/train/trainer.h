@@ -64,8 +64,8 @@ class TrainObserver {
 };
 
 struct TrainOptions {
-  std::filesystem::path dump_dir;  ///< empty: no parity dumps
-  std::vector<std::int64_t> dump_steps;
+  std::filesystem::path dump_dir = {};  ///< empty: no parity dumps
+  std::vector<std::int64_t> dump_steps = {};
   const std::atomic<int>* stop_signal =
       nullptr;                   ///< number of the signal that asks for a stop; 0 = none
   bool resets_affinity = false;  ///< see set_rank_threads

@@ -11,13 +11,13 @@ constexpr std::uint32_t kOneRound = kArrivedMask + 1;
 constexpr std::uint32_t kClosed = std::uint32_t{1} << 31;
 constexpr std::uint32_t kRoundMask = ~(kClosed | kArrivedMask);
 
+}  // namespace
+
 void pause_cpu() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #endif
 }
-
-}  // namespace
 
 Gate::Gate(int num_members) : num_members_(static_cast<std::uint32_t>(num_members)) {
   TRI_CHECK(num_members >= 1 && num_members <= kMaxMembers);
@@ -32,26 +32,43 @@ std::uint32_t Gate::arrive() {
   while ((word & kClosed) == 0) {
     const bool is_last = (word & kArrivedMask) + 1 == num_members_;
     const std::uint32_t next = is_last ? ((word & kRoundMask) + kOneRound) & kRoundMask : word + 1;
-    if (word_.compare_exchange_weak(word, next, std::memory_order_acq_rel,
-                                    std::memory_order_relaxed)) {
-      if (is_last && num_members_ > 1) word_.notify_all();
+    // seq_cst: ThreadGroup relies on the order of arrivals and stalls.
+    if (word_.compare_exchange_weak(word, next)) {
+      if (is_last) word_.notify_all();
       break;
     }
   }
   return word & kRoundMask;
 }
 
+GateState Gate::state_of(std::uint32_t round) const {
+  const std::uint32_t word = word_.load(std::memory_order_acquire);
+  if ((word & kRoundMask) != round) return GateState::kPassed;
+  return (word & kClosed) != 0 ? GateState::kClosed : GateState::kWaiting;
+}
+
+GateState Gate::spin(std::uint32_t round, int spin_count) const {
+  GateState state = state_of(round);
+  for (int i = 0; i < spin_count && state == GateState::kWaiting; ++i) {
+    pause_cpu();
+    state = state_of(round);
+  }
+  return state;
+}
+
 bool Gate::wait(std::uint32_t round, int spin_count) const {
-  for (int num_spins = 0;; ++num_spins) {
+  const GateState state = spin(round, spin_count);
+  if (state != GateState::kWaiting) return state == GateState::kPassed;
+  for (;;) {
     const std::uint32_t word = word_.load(std::memory_order_acquire);
     if ((word & kRoundMask) != round) return true;
     if ((word & kClosed) != 0) return false;
-    if (num_spins < spin_count) {
-      pause_cpu();
-    } else {
-      word_.wait(word, std::memory_order_acquire);
-    }
+    word_.wait(word, std::memory_order_acquire);
   }
+}
+
+int Gate::num_arrived() const {
+  return static_cast<int>(word_.load() & kArrivedMask);
 }
 
 bool Gate::is_odd(std::uint32_t round) {

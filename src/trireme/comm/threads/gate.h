@@ -6,6 +6,11 @@
 
 namespace trireme {
 
+enum class GateState : std::uint8_t { kWaiting, kPassed, kClosed };
+
+/// Tells the core that this is a busy wait.
+void pause_cpu();
+
 /// A barrier that can be closed. Closing and the last arrival are ordered by one atomic word: a
 /// round is either complete, and then every member sees it complete even if the gate is closed
 /// afterwards, or it never will be. That is what makes it safe to touch the peers' memory past it.
@@ -21,11 +26,20 @@ class Gate {
   /// Without effect once the gate is closed. Returns the round.
   std::uint32_t arrive();
 
+  [[nodiscard]] GateState state_of(std::uint32_t round) const;
+
+  /// Up to `spin_count` looks at the state, while it is kWaiting.
+  [[nodiscard]] GateState spin(std::uint32_t round, int spin_count) const;
+
   /// Waits for `round` to complete (true), or for the gate to close before that (false): first
-  /// `spin_count` pauses, then asleep. Acquires what the members wrote before they arrived.
+  /// `spin_count` pauses, then asleep. Any thread may wait, a member or not. Acquires what the
+  /// members wrote before they arrived.
   [[nodiscard]] bool wait(std::uint32_t round, int spin_count) const;
 
   void close();
+
+  /// Members that have arrived in the round that is not complete.
+  [[nodiscard]] int num_arrived() const;
 
   /// Rounds alternate between even and odd.
   [[nodiscard]] static bool is_odd(std::uint32_t round);

@@ -44,6 +44,19 @@ TEST(Gate, CloseWakesASleepingMember) {
   EXPECT_FALSE(has_passed);
 }
 
+TEST(Gate, WakesAWaiterThatIsNoMember) {
+  for (int repetition = 0; repetition < 200; ++repetition) {
+    Gate gate(1);
+    const std::uint32_t round = gate.round();
+    bool has_passed = false;
+    std::thread waiter([&] { has_passed = gate.wait(round, 0); });
+    std::this_thread::yield();
+    gate.arrive();
+    waiter.join();
+    ASSERT_TRUE(has_passed);
+  }
+}
+
 TEST(Gate, RoundsGoOnWhenTheirNumberWrapsAround) {
   Gate gate(1);
   for (int i = 0; i < (1 << 19) + 3; ++i) {

@@ -78,7 +78,30 @@ TEST(Messages, RunThroughAPipelineOfFourRanks) {
       if (comm.rank() > 0) comm.recv(bytes(activation), comm.rank() - 1, micro_batch);
       activation[1] += comm.rank();
       if (comm.rank() < 3) comm.send(bytes(activation), comm.rank() + 1, micro_batch);
-      if (comm.rank() == 3) ASSERT_EQ(activation, (std::vector<int>{micro_batch, 6}));
+      const std::vector<int> expected{micro_batch, comm.rank() * (comm.rank() + 1) / 2};
+      ASSERT_EQ(activation, expected);
+    }
+  });
+}
+
+// 0 waits for 1 first, 1 for 2, and 2 for its message to 0 to be taken.
+TEST(Messages, OfOneExchangeMoveInWhateverOrderTheyCan) {
+  on_ranks(3, [](Communicator& comm) {
+    for (int repetition = 0; repetition < 100; ++repetition) {
+      std::vector<int> one{comm.rank()};
+      std::vector<int> other{-1};
+      if (comm.rank() == 0) {
+        const std::vector<Transfer> transfers{{.peer = 1, .incoming = bytes(one)},
+                                              {.peer = 2, .incoming = bytes(other)}};
+        comm.exchange(transfers);
+        ASSERT_EQ(one[0] + 10 * other[0], 21);
+      } else if (comm.rank() == 1) {
+        comm.recv(bytes(other), 2, 0);
+        comm.send(bytes(one), 0, 0);
+      } else {
+        comm.send(bytes(one), 0, 0);
+        comm.send(bytes(one), 1, 0);
+      }
     }
   });
 }

@@ -74,15 +74,13 @@ ThreadCommunicator::ThreadCommunicator(ThreadWorld& world, ThreadGroup& group, i
       targets_(static_cast<std::size_t>(group.size())),
       pending_(static_cast<std::size_t>(2 * group.size())) {}
 
-// ---- Collectives ----
-
 template <typename Move>
 void ThreadCommunicator::run(const CollectiveCall& call, const std::byte* source, std::byte* target,
                              Move move) {
   group_.posted[static_cast<std::size_t>(rank())] = {
       .call = call, .source = source, .target = target};
   const std::uint32_t entry_round = group_.entry.arrive();
-  if (!group_.entry.wait(entry_round, spin_count_)) throw_lost(call.op);
+  meet(call.op, entry_round);
   const auto met_at = Clock::now();
   const std::string mismatch = disagreement();
   if (mismatch.empty()) move();
@@ -93,6 +91,16 @@ void ThreadCommunicator::run(const CollectiveCall& call, const std::byte* source
     throw UsageError(mismatch);
   }
   finish(call, met_at);
+}
+
+void ThreadCommunicator::meet(CommOp op, std::uint32_t entry_round) {
+  if (group_.entry.spin(entry_round, spin_count_) == GateState::kWaiting) {
+    if (const std::string deadlock = group_.deadlock(); !deadlock.empty()) {
+      abort_world(deadlock);
+      throw UsageError(deadlock);
+    }
+  }
+  if (!group_.entry.wait(entry_round, 0)) throw_lost(op);
 }
 
 void ThreadCommunicator::finish(const CollectiveCall& call, Clock::time_point met_at) {
@@ -252,76 +260,6 @@ void ThreadCommunicator::reduce_cut(Reduction reduction, const ByteCut& cut,
   reduce_in_rank_order(sources_, targets, cut.elems.count, reduction);
 }
 
-// ---- Messages ----
-
-void ThreadCommunicator::exchange(std::span<const Transfer> transfers) {
-  check_transfers(transfers);
-  for (const Transfer& transfer : transfers) post(transfer);
-
-  std::string mismatch;
-  const Transfer* lost = nullptr;
-  std::int64_t sent_bytes = 0;
-  std::int64_t received_bytes = 0;
-  for (const Transfer& transfer : transfers) {
-    if (!meet(transfer, mismatch)) lost = &transfer;
-    sent_bytes += std::ssize(transfer.outgoing);
-    received_bytes += std::ssize(transfer.incoming);
-  }
-  const auto met_at = Clock::now();
-  // After all copies of ours, so that two ranks that exchange do not wait for each other.
-  for (const Transfer& transfer : transfers) {
-    const Pending& pending = pending_of(transfer);
-    if (transfer.is_send && pending.is_matched) {
-      TRI_CHECK(channel_of(transfer).taken.wait(pending.round, spin_count_));
-    }
-  }
-  if (!mismatch.empty()) throw UsageError(mismatch);
-  if (lost != nullptr) throw_lost(lost->is_send ? CommOp::kSend : CommOp::kRecv);
-  count_bytes_sent(sent_bytes);
-  sleep_for_link(met_at, transfers.empty() ? 0 : message_steps(CommOp::kSend, size()),
-                 std::max(sent_bytes, received_bytes));
-}
-
-Channel& ThreadCommunicator::channel_of(const Transfer& transfer) const {
-  return transfer.is_send ? group_.channel(rank(), transfer.peer)
-                          : group_.channel(transfer.peer, rank());
-}
-
-ThreadCommunicator::Pending& ThreadCommunicator::pending_of(const Transfer& transfer) {
-  return pending_[static_cast<std::size_t>(2 * transfer.peer + (transfer.is_send ? 1 : 0))];
-}
-
-void ThreadCommunicator::post(const Transfer& transfer) {
-  Channel& channel = channel_of(transfer);
-  PostedMessage& posted = channel.slot(channel.met.round(), transfer.is_send);
-  posted = transfer.is_send
-               ? PostedMessage{.tag = transfer.tag,
-                               .num_bytes = transfer.outgoing.size(),
-                               .source = transfer.outgoing.data()}
-               : PostedMessage{.tag = transfer.tag, .num_bytes = transfer.incoming.size()};
-  pending_of(transfer) = {.round = channel.met.arrive()};
-}
-
-bool ThreadCommunicator::meet(const Transfer& transfer, std::string& mismatch) {
-  Channel& channel = channel_of(transfer);
-  Pending& pending = pending_of(transfer);
-  if (!channel.met.wait(pending.round, spin_count_)) return false;
-  const PostedMessage& sent = channel.slot(pending.round, true);
-  const PostedMessage& wanted = channel.slot(pending.round, false);
-  if (sent.tag != wanted.tag || sent.num_bytes != wanted.num_bytes) {
-    mismatch = disagreement(transfer, sent, wanted);
-    // At once: the other transfers of this exchange may wait for ranks that will never come.
-    abort_world(mismatch);
-    return true;
-  }
-  pending.is_matched = true;
-  if (!transfer.is_send) {
-    copy_bytes(sent.source, transfer.incoming.data(), sent.num_bytes);
-    channel.taken.arrive();
-  }
-  return true;
-}
-
 // ---- Checks and errors ----
 
 void ThreadCommunicator::check_root(CommOp op, int root) const {
@@ -362,31 +300,6 @@ void ThreadCommunicator::check_shards(CommOp op, std::span<const std::byte> full
   }
 }
 
-void ThreadCommunicator::check_transfers(std::span<const Transfer> transfers) const {
-  for (std::size_t index = 0; index < transfers.size(); ++index) {
-    const Transfer& transfer = transfers[index];
-    const CommOp op = transfer.is_send ? CommOp::kSend : CommOp::kRecv;
-    if (transfer.peer < 0 || transfer.peer >= size() || transfer.peer == rank()) {
-      throw UsageError(fmt::format("{}: peer {} is not another rank of the group, 0 to {}",
-                                   where(op), transfer.peer, size() - 1));
-    }
-    if (!(transfer.is_send ? transfer.incoming.empty() : transfer.outgoing.empty())) {
-      throw UsageError(
-          fmt::format("{}: the transfer with peer {}, tag {} has both an outgoing and "
-                      "an incoming buffer; make two transfers",
-                      where(op), transfer.peer, transfer.tag));
-    }
-    for (const Transfer& other : transfers.first(index)) {
-      if (other.peer == transfer.peer && other.is_send == transfer.is_send) {
-        throw UsageError(
-            fmt::format("{}: two transfers of one exchange with peer {}, tags {} and "
-                        "{}; one per direction and peer, make two exchanges",
-                        where(op), transfer.peer, other.tag, transfer.tag));
-      }
-    }
-  }
-}
-
 std::string ThreadCommunicator::where(CommOp op) const {
   return fmt::format("[comm] {} of {} in {}", comm_op_name(op), group_.member_name(rank()),
                      group_.description());
@@ -403,17 +316,6 @@ std::string ThreadCommunicator::disagreement() const {
                        call_text(other), kSameCalls);
   }
   return {};
-}
-
-std::string ThreadCommunicator::disagreement(const Transfer& transfer, const PostedMessage& sent,
-                                             const PostedMessage& wanted) const {
-  const int sender = transfer.is_send ? rank() : transfer.peer;
-  const int receiver = transfer.is_send ? transfer.peer : rank();
-  return fmt::format(
-      "[comm] in {}, {} sends {} bytes with tag {} but {} receives {} bytes with tag {}; the k-th "
-      "send of a pair meets its k-th receive with equal tag and bytes (rule V7)",
-      group_.description(), group_.member_name(sender), sent.num_bytes, sent.tag,
-      group_.member_name(receiver), wanted.num_bytes, wanted.tag);
 }
 
 void ThreadCommunicator::abort_world(const std::string& message) {

@@ -57,14 +57,19 @@ class ThreadCommunicator final : public Communicator {
                     std::span<const std::byte> shard) const;
   void check_transfers(std::span<const Transfer> transfers) const;
 
-  /// A message between post and its end.
+  enum class MessageState : std::uint8_t { kPosted, kMet, kDone, kLost };
   struct Pending {
-    std::uint32_t round = 0;  ///< Of its channel, for both gates.
-    bool is_matched = false;
+    std::uint32_t round = 0;  ///< Of its channel; `met` and `taken` count alike.
+    MessageState state = MessageState::kPosted;
   };
   void post(const Transfer& transfer);
-  /// Meets the peer and, as receiver, copies. Returns whether the two sides have met.
-  [[nodiscard]] bool meet(const Transfer& transfer, std::string& mismatch);
+  /// Takes the transfer as far as it goes without waiting. A receiver copies; the sender's buffer
+  /// stays alive until then, abort or not.
+  [[nodiscard]] MessageState advance(const Transfer& transfer, std::string& failure);
+  /// Compares the two sides that have met.
+  [[nodiscard]] MessageState match(const Transfer& transfer, std::string& failure);
+  void wait_for_news(std::span<const Transfer> transfers, std::uint32_t seen_news,
+                     std::string& failure);
   [[nodiscard]] Channel& channel_of(const Transfer& transfer) const;
   [[nodiscard]] Pending& pending_of(const Transfer& transfer);
 
@@ -72,6 +77,7 @@ class ThreadCommunicator final : public Communicator {
   [[nodiscard]] std::string disagreement() const;
   [[nodiscard]] std::string disagreement(const Transfer& transfer, const PostedMessage& sent,
                                          const PostedMessage& wanted) const;
+  void meet(CommOp op, std::uint32_t entry_round);
   void abort_world(const std::string& message);
   [[noreturn]] void throw_lost(CommOp op);
 

@@ -4,7 +4,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,7 +44,7 @@ struct PostedMessage {
 /// Messages of one ordered pair of members, one at a time.
 struct alignas(64) Channel {
   Gate met{2};    ///< Both sides have posted.
-  Gate taken{1};  ///< The receiver has copied. Never closed: it always comes after `met`.
+  Gate taken{1};  ///< The receiver has copied. Never closed: after `met` it surely comes.
   // By parity of the round of `met`: the receiver may post message k + 1 while the sender still
   // compares the two sides of message k, but not k + 2.
   PostedMessage slots[2][2];
@@ -50,6 +52,16 @@ struct alignas(64) Channel {
   [[nodiscard]] PostedMessage& slot(std::uint32_t round, bool is_sender) {
     return slots[Gate::is_odd(round) ? 1 : 0][is_sender ? 1 : 0];
   }
+};
+
+/// Where a member in an exchange waits for any of its messages.
+struct alignas(64) Mailbox {
+  /// Changes after a gate of one of the member's channels has: a message met, taken or closed.
+  /// 32 bits, so that atomic::wait sleeps on the word itself.
+  std::atomic<std::uint32_t> news{0};
+  bool is_stalled = false;                   ///< Guarded by the group's stall mutex, with the rest:
+  std::span<const Transfer> transfers = {};  ///< asleep over these
+  std::uint32_t seen_news = 0;               ///< since this state of `news`.
 };
 
 class ThreadGroup {
@@ -65,6 +77,20 @@ class ThreadGroup {
   [[nodiscard]] std::string description() const;
   /// "rank 1 (world rank 2)".
   [[nodiscard]] std::string member_name(int member) const;
+
+  [[nodiscard]] Mailbox& mailbox(int member);
+  /// Something has changed in a channel of `member`.
+  void send_news(int member);
+
+  /// Notes that `member` is about to sleep until its news differ from `seen_news`. Returns what
+  /// deadlock() does.
+  [[nodiscard]] std::string begin_stall(int member, std::span<const Transfer> transfers,
+                                        std::uint32_t seen_news);
+  void end_stall(int member);
+
+  /// Every member waits for another one of this group, in an exchange or in a collective: who waits
+  /// for what. Else empty. Whoever blocks last sees it, if each asks once it has blocked.
+  [[nodiscard]] std::string deadlock();
 
   /// No round completes any more.
   void close();
@@ -83,7 +109,14 @@ class ThreadGroup {
  private:
   std::vector<int> world_ranks_;
   std::string purpose_;
+  [[nodiscard]] std::string deadlock_locked() const;
+
   std::vector<Channel> channels_;
+  std::vector<Mailbox> mailboxes_;
+  std::mutex stall_mutex_;
+  /// seq_cst: a member stalls, then looks at `entry`; one at `entry` arrives, then looks here. So
+  /// at least one of two sees the other.
+  std::atomic<int> num_stalled_{0};
   std::atomic<int> departed_{-1};  ///< -1: none. Stored before the gates close.
 };
 

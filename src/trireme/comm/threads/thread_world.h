@@ -36,6 +36,9 @@ struct FirstCause {
 
 /// All ranks of one process. Any thread may call any function. Outlives its communicators.
 ///
+/// A group whose members all wait for one another (two sends that face each other; a message here,
+/// a collective there) is aborted with UsageError. Waits across groups are the verifier's (V8, V9).
+///
 /// Peers read and write each other's buffers directly. A member that an abort wakes has not been
 /// and will not be read by anyone; a member whose operation has begun (all have met) finishes it,
 /// abort or not. So a rank may free its buffers as soon as its own call has returned or thrown.

@@ -27,7 +27,8 @@ struct MatmulShape {
 
 /// One matrix product of fixed shape over dense row-major fp32 operands. Create it at load, in the
 /// rank's thread, after its OpenMP thread count is set: the count is baked in. Bitwise reproducible
-/// for equal shape, threads, instruction set and oneDNN version. An object belongs to one thread at
+/// for equal shape, threads, instruction set and oneDNN version; another thread count may split a
+/// sum otherwise (gemm:jit does, for few rows and a long sum). An object belongs to one thread at
 /// a time; several objects may run at once, each with its own scratch.
 class Matmul {
  public:

@@ -1,0 +1,124 @@
+// The rules in the order in which they are checked: each may rely on those before it.
+#include "trireme/program/verify.h"
+
+#include <cstddef>
+
+#include <fmt/format.h>
+
+#include "trireme/base/errors.h"
+#include "trireme/base/units.h"
+#include "trireme/program/roots.h"
+#include "trireme/program/text.h"
+#include "trireme/program/verify_step.h"
+
+namespace trireme {
+namespace {
+
+/// The rules on one rank's step alone.
+std::optional<Violation> check_step(const Program& program) {
+  const StepView step(program);
+  for (const auto check : {check_races, check_definitions, check_values, check_gradients,
+                           check_scalars, check_updates}) {
+    if (auto found = check(step)) return found;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string range_label(const Program& program, const Range& range) {
+  return fmt::format("{}[{}:{}]", program.buffer(range.buffer).name, range.offset,
+                     range.offset + range.bytes);
+}
+
+Violation violation(const Program& program, std::string_view rule, const Finding& finding) {
+  return {.rule = std::string(rule),
+          .rank = program.request.rank,
+          .message = fmt::format("{} program: found {}; due: {}", program_kind_name(program.kind),
+                                 finding.found, finding.due)};
+}
+
+Violation violation(const Program& program, std::string_view rule, At at, const Finding& finding) {
+  const Call& call = program.calls.at(static_cast<std::size_t>(at.call));
+  const Template& item = program.at(call.template_index);
+  const Instruction& instruction = item.instructions.at(static_cast<std::size_t>(at.instruction));
+  Violation result{.rule = std::string(rule),
+                   .rank = program.request.rank,
+                   .call = at.call,
+                   .instruction = at.instruction,
+                   .message = {}};
+  result.message = fmt::format(
+      "'{}' in {}{}: found {}; due: {}", instruction_text(program, instruction), item.name,
+      call.micro_batch < 0 ? std::string() : fmt::format(" of micro-batch {}", call.micro_batch),
+      finding.found, finding.due);
+  return result;
+}
+
+Violation violation(const Program& program, std::string_view rule, At at, Role role,
+                    const Range& range, const Finding& finding) {
+  return violation(program, rule, at,
+                   {.found = fmt::format("{} = {} {}", role_name(role), range_label(program, range),
+                                         finding.found),
+                    .due = finding.due});
+}
+
+StepView::StepView(const Program& of)
+    : program(of), atoms(of), order(of), table(of.request.spec), dp(of.request.layout.dp) {
+  dp_rank = of.request.layout.mesh().coord_of(of.request.rank).dp;
+}
+
+std::optional<Range> StepView::own_shard(const Range& whole) const {
+  if (whole.bytes % dp != 0) return std::nullopt;
+  const Shard own = shard_of(whole.bytes, dp, dp_rank);
+  return Range{whole.buffer, whole.offset + own.begin, own.end - own.begin};
+}
+
+const std::vector<Rule>& verified_rules() {
+  static const std::vector<Rule> kRules = {
+      {"V1", "every part runs exactly once per layer and micro-batch, forward before backward"},
+      {"V2", "every byte that is read has been written"},
+      {"V3", "a transient buffer is freed once, after its last use, within its call"},
+      {"V4",
+       "accumulation and in-place updates start from a defined value, gradients from a write"},
+      {"V5", "conflicting accesses on different streams are ordered by waits"},
+      {"V6", "the ranks of a communicator call the same collectives in the same order"},
+      {"V7", "every message that is sent is received, with the same tag and size"},
+      {"V10", "a gradient holds every contribution exactly once when it is used"},
+      {"V11", "all parts read the parameters of the step's start"},
+      {"V12", "every parameter and moment is updated exactly once"},
+      {"V13", "operands lie in their buffers, buffers in the arena, apart from what is alive"},
+      {"V14", "loss and gradients are scaled by 1/N of the whole step, exactly once"},
+      {"V15", "the gradient norm counts every element exactly once over all ranks"},
+      {"V16", "operands carry the values that the model names, recomputed or kept"},
+      {"V17", "contributions are added in ascending order of micro-batches"},
+  };
+  return kRules;
+}
+
+std::optional<Violation> verify(const std::vector<Program>& programs) {
+  for (const Program& program : programs) {
+    for (const auto check : {check_operands, check_parts, check_frees}) {
+      if (auto found = check(program)) return found;
+    }
+  }
+  if (auto found = check_peers(programs)) return found;
+  for (const Program& program : programs) {
+    if (auto found = check_step(program)) return found;
+  }
+  return check_norm_cover(programs);
+}
+
+void require_valid(const std::optional<Violation>& violation) {
+  if (!violation) return;
+  std::string place = fmt::format("rank {}", violation->rank);
+  if (violation->call >= 0) place += fmt::format(", call {}", violation->call);
+  if (violation->instruction >= 0) place += fmt::format(", instruction {}", violation->instruction);
+  std::string_view claim;
+  for (const Rule& rule : verified_rules()) {
+    if (rule.name == violation->rule) claim = rule.claim;
+  }
+  throw UsageError(fmt::format("[verify] {} ({}): {}; rule {}: {}; mend the program or rebuild it",
+                               violation->rule, place, violation->message, violation->rule, claim));
+}
+
+}  // namespace trireme

@@ -1,0 +1,134 @@
+// V13 of a program: operands, parameters, calls and frees name what exists.
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "trireme/program/verify_step.h"
+
+namespace trireme {
+namespace {
+
+/// What is wrong with a range as such; nothing if it is right.
+std::optional<Finding> range_fault(const Program& program, const Range& range) {
+  const auto num_buffers = static_cast<BufferId>(program.buffers.size());
+  if (range.buffer < 0 || range.buffer >= num_buffers) {
+    return Finding{fmt::format("buffer number {}", range.buffer),
+                   fmt::format("one of the {} buffers", num_buffers)};
+  }
+  const Buffer& buffer = program.buffer(range.buffer);
+  if (range.offset < 0 || range.bytes <= 0 || range.bytes > buffer.bytes ||
+      range.offset > buffer.bytes - range.bytes) {
+    return Finding{fmt::format("{} bytes at {} of {}", range.bytes, range.offset, buffer.name),
+                   fmt::format("a range of its {} bytes that is not empty", buffer.bytes)};
+  }
+  const std::int64_t unit = dtype_bytes(buffer.dtype);
+  if (range.offset % unit != 0 || range.bytes % unit != 0) {
+    return Finding{range_label(program, range), fmt::format("whole elements of {} bytes", unit)};
+  }
+  return std::nullopt;
+}
+
+Violation in_template(const Program& program, const Template& item, std::size_t instruction,
+                      Finding finding) {
+  finding.found = fmt::format("{} in instruction {} ({}) of {}", finding.found, instruction,
+                              op_name(item.instructions[instruction].op), item.name);
+  Violation result = violation(program, "V13", finding);
+  result.instruction = static_cast<int>(instruction);
+  return result;
+}
+
+std::optional<Violation> check_templates(const Program& program) {
+  const auto num_buffers = static_cast<BufferId>(program.buffers.size());
+  for (const Template& item : program.templates) {
+    for (std::size_t i = 0; i < item.instructions.size(); ++i) {
+      for (const Use& use : item.instructions[i].uses) {
+        if (auto fault = range_fault(program, use.range)) {
+          fault->found = fmt::format("{} = {}", role_name(use.role), fault->found);
+          return in_template(program, item, i, *fault);
+        }
+      }
+      for (const BufferId id : item.instructions[i].frees) {
+        if (id >= 0 && id < num_buffers) continue;
+        return in_template(program, item, i,
+                           {fmt::format("free of buffer number {}", id), "a buffer"});
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Violation> check_calls(const Program& program) {
+  const auto num_templates = static_cast<int>(program.templates.size());
+  const auto num_calls = static_cast<int>(program.calls.size());
+  for (const Call& call : program.calls) {
+    const bool is_valid = call.template_index >= 0 && call.template_index < num_templates &&
+                          call.micro_batch < program.num_micro_batches && call.frame >= 0 &&
+                          call.frame < program.num_frames && program.num_frames <= num_calls;
+    if (is_valid) continue;
+    return violation(program, "V13",
+                     {fmt::format("a call of template {} for micro-batch {} in frame {}",
+                                  call.template_index, call.micro_batch, call.frame),
+                      fmt::format("{} templates, {} micro-batches, {} frames", num_templates,
+                                  program.num_micro_batches, program.num_frames)});
+  }
+  return std::nullopt;
+}
+
+/// One entry per row of the table, of the row's size, apart from each other.
+std::optional<Violation> check_slots(const Program& program) {
+  const ParameterTable table(program.request.spec);
+  if (program.parameters.size() != table.rows().size()) {
+    return violation(program, "V13",
+                     {fmt::format("{} parameters", program.parameters.size()),
+                      fmt::format("the {} rows of the parameter table", table.rows().size())});
+  }
+  std::vector<Range> taken;
+  for (std::size_t row = 0; row < table.rows().size(); ++row) {
+    const Parameter& parameter = table.rows()[row];
+    const ParameterSlot& slot = program.parameters[row];
+    std::vector<Range> ranges = {slot.parameter};
+    if (slot.gradient.buffer >= 0) ranges.push_back(slot.gradient);
+    if (slot.head_gradient) ranges.push_back(*slot.head_gradient);
+    for (const Range& range : ranges) {
+      auto fault = range_fault(program, range);
+      if (!fault) {
+        const std::int64_t due =
+            parameter.num_elems() * dtype_bytes(program.buffer(range.buffer).dtype);
+        if (range.bytes != due) {
+          fault = Finding{range_label(program, range), fmt::format("{} bytes", due)};
+        }
+      }
+      if (fault) {
+        fault->found = fmt::format("{} for parameter {}", fault->found, parameter.name);
+        return violation(program, "V13", *fault);
+      }
+      taken.push_back(range);
+    }
+  }
+  std::sort(taken.begin(), taken.end(), [](const Range& a, const Range& b) {
+    return std::pair(a.buffer, a.offset) < std::pair(b.buffer, b.offset);
+  });
+  for (std::size_t i = 1; i < taken.size(); ++i) {
+    const Range& before = taken[i - 1];
+    if (before.buffer != taken[i].buffer || before.offset + before.bytes <= taken[i].offset)
+      continue;
+    return violation(program, "V13",
+                     {fmt::format("parameters at {} and {}", range_label(program, before),
+                                  range_label(program, taken[i])),
+                      "parameters and gradients that do not overlap"});
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Violation> check_operands(const Program& program) {
+  for (const auto check : {check_templates, check_calls, check_slots}) {
+    if (auto found = check(program)) return found;
+  }
+  return std::nullopt;
+}
+
+}  // namespace trireme

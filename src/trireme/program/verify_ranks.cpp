@@ -1,0 +1,333 @@
+// V6 and V7, what the ranks of a communicator owe each other, and V15 across ranks.
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "trireme/program/verify_step.h"
+
+namespace trireme {
+namespace {
+
+/// One communication of one rank.
+struct Event {
+  At at;
+  const Instruction* instruction = nullptr;
+  [[nodiscard]] const Comm& comm() const { return *instruction->comm; }
+};
+
+/// Communications of one rank by communicator, in program order.
+using Sequences = std::map<std::string, std::vector<Event>, std::less<>>;
+
+bool is_collective(Op op) {
+  return op == Op::kAllReduce || op == Op::kReduceScatter || op == Op::kAllGather;
+}
+bool is_message(Op op) {
+  return op == Op::kSend || op == Op::kRecv;
+}
+
+std::optional<Axis> axis_of(std::string_view group) {
+  for (const Axis axis : {Axis::kPp, Axis::kDp, Axis::kCp, Axis::kTp}) {
+    if (axis_name(axis) == group) return axis;
+  }
+  return std::nullopt;
+}
+
+std::string event_text(const Event& event) {
+  const Comm& comm = event.comm();
+  std::string text = fmt::format("{} of {} {}", op_name(event.instruction->op), comm.elems,
+                                 dtype_name(comm.dtype));
+  if (is_message(event.instruction->op)) text += fmt::format(" with tag {}", comm.tag);
+  return text;
+}
+
+Access due_access(Op op, Role role) {
+  if (op == Op::kAllReduce) return Access::kReadWrite;
+  const bool is_in = op == Op::kSend || (op == Op::kReduceScatter) == (role == Role::kData);
+  if (op == Op::kRecv) return Access::kWrite;
+  return is_in ? Access::kRead : Access::kWrite;
+}
+
+/// What is wrong with one communication by itself.
+std::optional<Violation> check_event(const Program& program, const Event& event) {
+  const Op op = event.instruction->op;
+  const std::string_view rule = is_message(op) ? "V7" : "V6";
+  const Comm& comm = event.comm();
+  const auto axis = axis_of(comm.group);
+  if (!axis) {
+    return violation(program, rule, event.at,
+                     {fmt::format("communicator '{}'", comm.group), "an axis of the mesh"});
+  }
+  const int extent = program.request.layout.mesh().extent(*axis);
+  if (is_message(op) && (comm.peer < 0 || comm.peer >= extent)) {
+    return violation(program, rule, event.at,
+                     {fmt::format("peer {}", comm.peer), fmt::format("a rank of {}", extent)});
+  }
+  std::vector<Role> roles = {Role::kData};
+  if (op == Op::kReduceScatter || op == Op::kAllGather) roles.push_back(Role::kShard);
+  for (const Role role : roles) {
+    const Use* use = event.instruction->find(role);
+    if (use == nullptr) {
+      return violation(program, rule, event.at,
+                       {fmt::format("no operand {}", role_name(role)), "the operand"});
+    }
+    const DType dtype = program.buffer(use->range.buffer).dtype;
+    const std::int64_t due_bytes =
+        comm.elems * dtype_bytes(comm.dtype) / (role == Role::kShard ? extent : 1);
+    if (dtype == comm.dtype && use->range.bytes == due_bytes && use->access == due_access(op, role))
+      continue;
+    return violation(program, rule, event.at, role, use->range,
+                     {fmt::format("{} of {} bytes of {}", access_name(use->access),
+                                  use->range.bytes, dtype_name(dtype)),
+                      fmt::format("{} of {} bytes of {}", access_name(due_access(op, role)),
+                                  due_bytes, dtype_name(comm.dtype))});
+  }
+  return std::nullopt;
+}
+
+/// Fills `sequences`; each communicator stays on one stream, so that program order is call order.
+std::optional<Violation> collect(const Program& program, Sequences& sequences) {
+  for (std::size_t c = 0; c < program.calls.size(); ++c) {
+    const auto& instructions = program.at(program.calls[c].template_index).instructions;
+    for (std::size_t i = 0; i < instructions.size(); ++i) {
+      const Instruction& instruction = instructions[i];
+      const Event event{.at = {static_cast<int>(c), static_cast<int>(i)},
+                        .instruction = &instruction};
+      const bool needs_comm = is_collective(instruction.op) || is_message(instruction.op);
+      if (needs_comm != instruction.comm.has_value()) {
+        return violation(program, is_message(instruction.op) ? "V7" : "V6", event.at,
+                         {needs_comm ? "no communicator" : "a communicator",
+                          needs_comm ? "one" : "none for this operation"});
+      }
+      if (!needs_comm) continue;
+      if (auto found = check_event(program, event)) return found;
+      auto& sequence = sequences[instruction.comm->group];
+      if (!sequence.empty() && sequence.back().instruction->stream != instruction.stream) {
+        return violation(
+            program, "V6", event.at,
+            {fmt::format("communicator '{}' on a second stream", instruction.comm->group),
+             "one stream"});
+      }
+      sequence.push_back(event);
+    }
+  }
+  return std::nullopt;
+}
+
+class PeerCheck {
+ public:
+  explicit PeerCheck(const std::vector<Program>& programs)
+      : programs_(programs), sequences_(programs.size()) {}
+
+  std::optional<Violation> run() {
+    for (std::size_t p = 0; p < programs_.size(); ++p) {
+      const Program& program = programs_[p];
+      const Program& first = programs_.front();
+      const bool is_peer = program.kind == first.kind &&
+                           program.request.layout == first.request.layout &&
+                           program.request.spec == first.request.spec &&
+                           program.request.batch == first.request.batch;
+      if (!is_peer) {
+        return violation(
+            program, "V6",
+            {"another kind, model, layout or batch than its peers have", "programs of one step"});
+      }
+      if (!by_rank_.try_emplace(program.request.rank, p).second)
+        return violation(program, "V6", {"a second program of this rank", "one"});
+      if (auto found = collect(program, sequences_[p])) return found;
+    }
+    for (std::size_t p = 0; p < programs_.size(); ++p) {
+      if (auto found = check_groups(p)) return found;
+    }
+    for (std::size_t p = 0; p < programs_.size(); ++p) {
+      if (auto found = check_messages(p)) return found;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  /// Communicators that `p` or its peers use.
+  [[nodiscard]] std::set<std::string, std::less<>> groups() const {
+    std::set<std::string, std::less<>> names;
+    for (const Sequences& sequences : sequences_) {
+      for (const auto& [name, events] : sequences) names.insert(name);
+    }
+    return names;
+  }
+  [[nodiscard]] std::vector<int> members(std::size_t p, std::string_view group) const {
+    const BuildRequest& request = programs_[p].request;
+    return request.layout.mesh().group_of(request.rank, *axis_of(group));
+  }
+  [[nodiscard]] std::vector<Event> collectives(std::size_t p, std::string_view group) const {
+    std::vector<Event> events;
+    const auto found = sequences_[p].find(group);
+    if (found == sequences_[p].end()) return events;
+    std::copy_if(found->second.begin(), found->second.end(), std::back_inserter(events),
+                 [](const Event& event) { return is_collective(event.instruction->op); });
+    return events;
+  }
+
+  /// Against the first given member of each group: equality is transitive.
+  std::optional<Violation> check_groups(std::size_t p) const {
+    for (const std::string& group : groups()) {
+      for (const int member : members(p, group)) {
+        const auto peer = by_rank_.find(member);
+        if (peer == by_rank_.end()) continue;
+        if (peer->second == p) break;
+        if (auto found = compare(p, peer->second, group)) return found;
+        break;
+      }
+    }
+    return std::nullopt;
+  }
+
+  std::optional<Violation> compare(std::size_t p, std::size_t peer, std::string_view group) const {
+    const std::vector<Event> mine = collectives(p, group), theirs = collectives(peer, group);
+    const int peer_rank = programs_[peer].request.rank;
+    for (std::size_t k = 0; k < std::min(mine.size(), theirs.size()); ++k) {
+      const auto key = [](const Event& event) {
+        return std::tuple(event.instruction->op, event.comm().elems, event.comm().dtype);
+      };
+      if (key(mine[k]) == key(theirs[k])) continue;
+      return violation(programs_[p], "V6", mine[k].at,
+                       {fmt::format("{} as number {} on '{}'", event_text(mine[k]), k, group),
+                        fmt::format("{}, as on rank {}", event_text(theirs[k]), peer_rank)});
+    }
+    if (mine.size() == theirs.size()) return std::nullopt;
+    return violation(programs_[p], "V6",
+                     {fmt::format("{} collectives on '{}'", mine.size(), group),
+                      fmt::format("{}, as on rank {}", theirs.size(), peer_rank)});
+  }
+
+  /// Messages from `p` to `peer` (SEND), or what `p` expects from `peer` (RECV).
+  [[nodiscard]] std::vector<Event> messages(std::size_t p, std::string_view group, Op op,
+                                            int peer) const {
+    std::vector<Event> events;
+    const auto found = sequences_[p].find(group);
+    if (found == sequences_[p].end()) return events;
+    for (const Event& event : found->second) {
+      if (event.instruction->op == op && event.comm().peer == peer) events.push_back(event);
+    }
+    return events;
+  }
+
+  std::optional<Violation> check_messages(std::size_t p) const {
+    for (const std::string& group : groups()) {
+      const std::vector<int> ranks = members(p, group);
+      const auto own = static_cast<int>(
+          std::find(ranks.begin(), ranks.end(), programs_[p].request.rank) - ranks.begin());
+      for (int peer = 0; peer < static_cast<int>(ranks.size()); ++peer) {
+        const auto other = by_rank_.find(ranks[static_cast<std::size_t>(peer)]);
+        if (other == by_rank_.end()) continue;
+        const auto sent = messages(p, group, Op::kSend, peer);
+        const auto received = messages(other->second, group, Op::kRecv, own);
+        if (auto found = match(p, other->second, sent, received)) return found;
+      }
+    }
+    return std::nullopt;
+  }
+
+  std::optional<Violation> match(std::size_t from, std::size_t to, const std::vector<Event>& sent,
+                                 const std::vector<Event>& received) const {
+    const int source = programs_[from].request.rank, target = programs_[to].request.rank;
+    for (std::size_t k = 0; k < std::min(sent.size(), received.size()); ++k) {
+      const auto key = [](const Event& event) {
+        return std::tuple(event.comm().tag, event.comm().elems, event.comm().dtype);
+      };
+      if (key(sent[k]) == key(received[k])) continue;
+      return violation(
+          programs_[to], "V7", received[k].at,
+          {fmt::format("{} as message {} from rank {}", event_text(received[k]), k, source),
+           event_text(sent[k])});
+    }
+    if (sent.size() == received.size()) return std::nullopt;
+    return violation(
+        programs_[to], "V7",
+        {fmt::format("{} RECV from rank {}", received.size(), source),
+         fmt::format("{}, as many as rank {} sends to rank {}", sent.size(), source, target)});
+  }
+
+  const std::vector<Program>& programs_;
+  std::vector<Sequences> sequences_;  ///< by program
+  std::map<int, std::size_t> by_rank_;
+};
+
+// V15 across ranks
+// --------------------------------------------------------------------------------------------------
+
+/// Bytes [begin, end) of a parameter's gradient that a rank adds to the norm.
+struct Piece {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::size_t program = 0;
+};
+
+/// By row of the parameter table.
+using Cover = std::vector<std::vector<Piece>>;
+
+void add_pieces(const Program& program, std::size_t index, Cover& cover) {
+  for (const Call& call : program.calls) {
+    for (const Instruction& instruction : program.at(call.template_index).instructions) {
+      if (instruction.op != Op::kNormSquare) continue;
+      const auto row = static_cast<std::size_t>(instruction.parameter);
+      const Range& range = instruction.find(Role::kX)->range;
+      const std::int64_t begin = range.offset - program.parameters[row].gradient.offset;
+      cover[row].push_back({begin, begin + range.bytes, index});
+    }
+  }
+}
+
+bool is_sharded(const Program& program) {
+  return std::any_of(program.templates.begin(), program.templates.end(), [](const Template& item) {
+    return std::any_of(item.instructions.begin(), item.instructions.end(),
+                       [](const Instruction& i) { return i.op == Op::kReduceScatter; });
+  });
+}
+
+}  // namespace
+
+std::optional<Violation> check_peers(const std::vector<Program>& programs) {
+  return PeerCheck(programs).run();
+}
+
+std::optional<Violation> check_norm_cover(const std::vector<Program>& programs) {
+  if (programs.empty() || programs.front().kind != ProgramKind::kTrain) return std::nullopt;
+  const Program& first = programs.front();
+  if (!is_sharded(first)) return std::nullopt;  // each rank has the whole norm, checked by itself
+  const bool has_all_ranks = static_cast<int>(programs.size()) == first.request.layout.world();
+  Cover cover(first.parameters.size());
+  for (std::size_t p = 0; p < programs.size(); ++p) add_pieces(programs[p], p, cover);
+  for (std::size_t row = 0; row < cover.size(); ++row) {
+    auto& pieces = cover[row];
+    const Range& gradient = first.parameters[row].gradient;
+    if (gradient.buffer < 0) continue;
+    std::sort(pieces.begin(), pieces.end(),
+              [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
+    std::int64_t covered = 0;
+    for (const Piece& piece : pieces) {
+      if (piece.begin == covered || (!has_all_ranks && piece.begin > covered)) {
+        covered = piece.end;
+        continue;
+      }
+      return violation(programs[piece.program], "V15",
+                       {fmt::format("bytes [{}:{}] of the gradient of parameter {} {} the norm",
+                                    std::min(piece.begin, covered), std::max(piece.begin, covered),
+                                    row, piece.begin < covered ? "twice in" : "missing in"),
+                        "each element once over all ranks"});
+    }
+    if (!has_all_ranks || covered == gradient.bytes) continue;
+    return violation(
+        first, "V15",
+        {fmt::format("bytes [{}:{}] of the gradient of parameter {} missing in the norm", covered,
+                     gradient.bytes, row),
+         "each element once over all ranks"});
+  }
+  return std::nullopt;
+}
+
+}  // namespace trireme

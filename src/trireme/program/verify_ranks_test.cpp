@@ -1,0 +1,251 @@
+// Mutants that break what ranks owe each other (V6, V7) or memory (V13).
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+#include "trireme/program/roots.h"
+#include "trireme/program/verify_test_programs.h"
+
+namespace trireme::mutation {
+namespace {
+
+// V6, V7
+// --------------------------------------------------------------------------------------------------
+
+TEST(VerifyV6, RefusesAnAllReduceThatMeetsAReduceScatter) {
+  Programs programs = trained(kSharded);
+  Instruction& scatter = the(programs[1], "micro.last",
+                             moves(programs[1], Op::kReduceScatter, MemoryKind::kGradients));
+  scatter.op = Op::kAllReduce;
+  scatter.uses = {{Role::kData, Access::kReadWrite, scatter.uses[0].range}};
+  rederive(programs[1]);
+  EXPECT_EQ(broken(programs), "V6");
+}
+
+TEST(VerifyV6, RefusesCollectivesInAnotherOrder) {
+  Programs programs = trained({.dp = 2, .dp_sync = DpSync::kBucketed, .bucket_mib = 0.001});
+  auto& reductions = body(programs[0], "reduce");
+  ASSERT_NE(reductions[0].comm->elems, reductions[1].comm->elems);
+  std::swap(reductions[0], reductions[1]);
+  rederive(programs[0]);
+  EXPECT_EQ(broken(programs), "V6");
+}
+
+TEST(VerifyV6, RefusesACollectiveThatOneRankLacks) {
+  Programs programs = trained(kTwoRanks);
+  drop(programs[0], "end", moves(programs[0], Op::kAllReduce, "loss"));
+  EXPECT_EQ(broken(programs), "V6");
+}
+
+TEST(VerifyV6, RefusesElementsThatAreNotTheOperands) {
+  EXPECT_EQ(broken(changed(trained(kTwoRanks),
+                           [](Program& p) { the(p, "end", is(Op::kAllReduce)).comm->elems += 1; })),
+            "V6");
+}
+
+TEST(VerifyV6, RefusesACommunicatorOnTwoStreams) {
+  EXPECT_EQ(broken(changed(trained(kTwoRanks),
+                           [](Program& p) {
+                             the(p, "end", is(Op::kAllReduce)).stream = Stream::kCompute;
+                             rederive(p);
+                           })),
+            "V6");
+}
+
+TEST(VerifyV6, RefusesAnUnknownCommunicator) {
+  EXPECT_EQ(
+      broken(changed(trained(kTwoRanks),
+                     [](Program& p) { the(p, "end", is(Op::kAllReduce)).comm->group = "x"; })),
+      "V6");
+}
+
+/// Rank 0 sends its loss to rank 1.
+Programs with_message() {
+  Programs programs = trained(kTwoRanks);
+  const Op ops[] = {Op::kSend, Op::kRecv};
+  for (std::size_t p = 0; p < 2; ++p) {
+    const BufferId inbox = programs[p].add_buffer({.name = "message",
+                                                   .kind = MemoryKind::kCommunication,
+                                                   .content = Content::kStep,
+                                                   .dtype = DType::kF64,
+                                                   .bytes = 8});
+    const Range loss = programs[p].whole(*programs[p].find_buffer("loss"));
+    Instruction message =
+        p == 0 ? make(ops[p], {{Role::kData, Access::kRead, loss}})
+               : make(ops[p], {{Role::kData, Access::kWrite, programs[p].whole(inbox)}});
+    message.stream = Stream::kComm;
+    message.comm =
+        Comm{.group = "dp", .dtype = DType::kF64, .elems = 1, .peer = p == 0 ? 1 : 0, .tag = 5};
+    end_of_step(programs[p]).instructions.push_back(message);
+    rederive(programs[p]);
+  }
+  return programs;
+}
+
+TEST(VerifyV7, AcceptsAMessageThatIsReceived) {
+  EXPECT_EQ(broken(with_message()), "");
+}
+
+TEST(VerifyV7, RefusesAnotherTag) {
+  Programs programs = with_message();
+  body(programs[1], "end").back().comm->tag = 6;
+  EXPECT_EQ(broken(programs), "V7");
+}
+
+TEST(VerifyV7, RefusesAMessageThatNobodyReceives) {
+  Programs programs = with_message();
+  drop(programs[1], "end", is(Op::kRecv));
+  EXPECT_EQ(broken(programs), "V7");
+}
+
+TEST(VerifyV7, RefusesAReceiptThatNobodySends) {
+  Programs programs = with_message();
+  drop(programs[0], "end", is(Op::kSend));
+  EXPECT_EQ(broken(programs), "V7");
+}
+
+TEST(VerifyV7, RefusesAPeerOutsideTheGroup) {
+  Programs programs = with_message();
+  body(programs[1], "end").back().comm->peer = 2;
+  EXPECT_EQ(broken(programs), "V7");
+}
+
+// V13
+// --------------------------------------------------------------------------------------------------
+
+TEST(VerifyV13, RefusesAnOperandOutsideItsBuffer) {
+  EXPECT_EQ(
+      broken(changed(
+          trained(kOneRank),
+          [](Program& p) {
+            the(p, "micro.first", is(Op::kForward, Part::kAct, 1)).find(Role::kY)->range.offset = 4;
+          })),
+      "V13");
+}
+
+TEST(VerifyV13, RefusesAnEmptyOperand) {
+  EXPECT_EQ(
+      broken(changed(
+          trained(kOneRank),
+          [](Program& p) {
+            the(p, "micro.first", is(Op::kForward, Part::kAct, 1)).find(Role::kY)->range.bytes = 0;
+          })),
+      "V13");
+}
+
+TEST(VerifyV13, RefusesAnUnknownBuffer) {
+  EXPECT_EQ(
+      broken(changed(
+          trained(kOneRank),
+          [](Program& p) {
+            the(p, "micro.first", is(Op::kForward, Part::kAct, 1)).find(Role::kY)->range.buffer =
+                10000;
+          })),
+      "V13");
+}
+
+TEST(VerifyV13, RefusesHalfAnElement) {
+  EXPECT_EQ(
+      broken(changed(
+          trained(kOneRank),
+          [](Program& p) {
+            the(p, "micro.first", is(Op::kForward, Part::kAct, 1)).find(Role::kY)->range.bytes -= 2;
+          })),
+      "V13");
+}
+
+TEST(VerifyV13, RefusesParametersThatOverlap) {
+  EXPECT_EQ(
+      broken(changed(trained(kOneRank), [](Program& p) { p.parameters[2].parameter.offset -= 4; })),
+      "V13");
+}
+
+TEST(VerifyV13, RefusesACallOfNoTemplate) {
+  EXPECT_EQ(broken(changed(trained(kOneRank), [](Program& p) { p.calls[1].template_index = 99; })),
+            "V13");
+}
+
+std::string broken_placement(const Program& program, const Placement& placement) {
+  const auto violation = verify_placement({&program}, placement);
+  return violation ? violation->rule : "";
+}
+
+TEST(VerifyPlacement, AcceptsWhatIsPlaced) {
+  for (const Program& program : trained(kSharded))
+    EXPECT_EQ(broken_placement(program, place({&program})), "");
+}
+
+TEST(VerifyPlacement, RefusesTwoBuffersThatAreAliveTogether) {
+  const Program program = trained(kOneRank)[0];
+  Placement placement = place({&program});
+  auto& offsets = placement.offsets[0];
+  offsets[static_cast<std::size_t>(*program.find_buffer("L0.q"))] =
+      offsets[static_cast<std::size_t>(*program.find_buffer("L0.k"))];
+  EXPECT_EQ(broken_placement(program, placement), "V13");
+}
+
+TEST(VerifyPlacement, RefusesATransientBufferOnParameters) {
+  const Program program = trained(kOneRank)[0];
+  Placement placement = place({&program});
+  auto& offsets = placement.offsets[0];
+  offsets[static_cast<std::size_t>(*program.find_buffer("L0.q"))] =
+      offsets[static_cast<std::size_t>(*program.find_buffer("params.0"))];
+  EXPECT_EQ(broken_placement(program, placement), "V13");
+}
+
+TEST(VerifyPlacement, RefusesABufferBeyondTheArena) {
+  const Program program = trained(kOneRank)[0];
+  Placement placement = place({&program});
+  placement.arena_bytes -= 64;
+  EXPECT_EQ(broken_placement(program, placement), "V13");
+}
+
+TEST(VerifyPlacement, RefusesABufferThatIsNotAligned) {
+  const Program program = trained(kOneRank)[0];
+  Placement placement = place({&program});
+  placement.arena_bytes += 64;
+  placement.offsets[0][static_cast<std::size_t>(*program.find_buffer("L0.q"))] += 4;
+  EXPECT_EQ(broken_placement(program, placement), "V13");
+}
+
+/// `sent` leaves on the communication stream; `next` takes its bytes once the compute stream has
+/// waited for that, if it does.
+std::string broken_reuse(bool has_wait) {
+  Program program;
+  program.request = small_request({}, {.seq = 8});
+  const auto add = [&](const char* name) {
+    return program.add_buffer({.name = name,
+                               .kind = MemoryKind::kActivations,
+                               .content = Content::kTransient,
+                               .bytes = 64});
+  };
+  const BufferId sent = add("sent"), next = add("next");
+  Instruction write = make(Op::kZero, {{Role::kY, Access::kWrite, program.whole(sent)}});
+  Instruction send = make(Op::kSend, {{Role::kData, Access::kRead, program.whole(sent)}});
+  send.stream = Stream::kComm;
+  send.waits = {{Stream::kCompute, 0, 0}};
+  Instruction end_of_life = make(Op::kAdd, {});
+  if (has_wait) end_of_life.waits = {{Stream::kComm, 0, 1}};
+  end_of_life.frees = {sent};
+  Instruction reuse = make(Op::kZero, {{Role::kY, Access::kWrite, program.whole(next)}});
+  reuse.frees = {next};
+  program.templates = {{.name = "only", .instructions = {write, send, end_of_life, reuse}}};
+  program.calls = {{.template_index = 0}};
+  Placement placement;
+  placement.offsets = {{0, 0}};
+  placement.arena_bytes = 64;
+  return broken_placement(program, placement);
+}
+
+TEST(VerifyPlacement, AcceptsReuseAfterAWaitForTheOtherStream) {
+  EXPECT_EQ(broken_reuse(true), "");
+}
+
+TEST(VerifyPlacement, RefusesReuseWhileTheOtherStreamMayStillRead) {
+  EXPECT_EQ(broken_reuse(false), "V13");
+}
+
+}  // namespace
+}  // namespace trireme::mutation

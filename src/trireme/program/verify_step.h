@@ -1,0 +1,103 @@
+// What the rules share: one rank's step, its atoms, its order and its model; and how they report.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/model/parameters.h"
+#include "trireme/program/atoms.h"
+#include "trireme/program/order.h"
+#include "trireme/program/verify.h"
+
+namespace trireme {
+
+/// An instruction of the step: index of its call, and its index in the call's template.
+struct At {
+  int call = -1;
+  int instruction = -1;
+};
+
+/// What was found and what is due instead.
+struct Finding {
+  std::string found;
+  std::string due;
+};
+
+[[nodiscard]] std::string range_label(const Program& program, const Range& range);
+
+/// A violation by the program as a whole.
+[[nodiscard]] Violation violation(const Program& program, std::string_view rule,
+                                  const Finding& finding);
+/// A violation by one instruction, named in the message.
+[[nodiscard]] Violation violation(const Program& program, std::string_view rule, At at,
+                                  const Finding& finding);
+/// A violation by `range` of an operand of one instruction, both named in the message.
+[[nodiscard]] Violation violation(const Program& program, std::string_view rule, At at, Role role,
+                                  const Range& range, const Finding& finding);
+
+/// One rank's step. The program must satisfy `check_operands` and outlive the view.
+struct StepView {
+  explicit StepView(const Program& of);
+
+  const Program& program;
+  AtomTable atoms;
+  StepOrder order;
+  ParameterTable table;
+  int dp = 1;
+  int dp_rank = 0;
+
+  /// Calls `visit(at, template_index, call, instruction)` in program order until it returns a
+  /// violation.
+  template <typename Visit>
+  std::optional<Violation> find_first(Visit visit) const {
+    for (std::size_t c = 0; c < program.calls.size(); ++c) {
+      const Call& call = program.calls[c];
+      const auto& instructions = program.at(call.template_index).instructions;
+      for (std::size_t i = 0; i < instructions.size(); ++i) {
+        const At at{.call = static_cast<int>(c), .instruction = static_cast<int>(i)};
+        if (auto found = visit(at, call, instructions[i])) return found;
+      }
+    }
+    return std::nullopt;
+  }
+  /// Atoms of operand `use` of the instruction at `at`.
+  [[nodiscard]] AtomSpan atoms_of(At at, std::size_t use) const {
+    const int item = program.calls[static_cast<std::size_t>(at.call)].template_index;
+    return atoms.of(item, at.instruction, static_cast<int>(use));
+  }
+  [[nodiscard]] const Buffer& buffer_of(const Use& use) const {
+    return program.buffers[static_cast<std::size_t>(use.range.buffer)];
+  }
+  [[nodiscard]] bool is_kind(const Use& use, MemoryKind kind) const {
+    return buffer_of(use).kind == kind;
+  }
+  /// The shard of this rank in `whole`; nothing if it does not divide.
+  [[nodiscard]] std::optional<Range> own_shard(const Range& whole) const;
+};
+
+/// V13 of one program: operands, parameters, calls and frees name what exists.
+[[nodiscard]] std::optional<Violation> check_operands(const Program& program);
+/// V1: every part, update and load as often as the model says.
+[[nodiscard]] std::optional<Violation> check_parts(const Program& program);
+/// V3: transient buffers end once, after their last use.
+[[nodiscard]] std::optional<Violation> check_frees(const Program& program);
+/// V5: waits exist, and order what conflicts.
+[[nodiscard]] std::optional<Violation> check_races(const StepView& step);
+/// V2 and V4: what is read or added to is defined.
+[[nodiscard]] std::optional<Violation> check_definitions(const StepView& step);
+/// V16: operands carry the values that the model names.
+[[nodiscard]] std::optional<Violation> check_values(const StepView& step);
+/// V10, V15 and V17: gradients hold every contribution once, in order, and are in the norm once.
+[[nodiscard]] std::optional<Violation> check_gradients(const StepView& step);
+/// V11 and V12: parameters are read before and written by one update.
+[[nodiscard]] std::optional<Violation> check_updates(const StepView& step);
+/// V14: token count, loss and coefficient.
+[[nodiscard]] std::optional<Violation> check_scalars(const StepView& step);
+/// V6 and V7: peers call the same collectives and match messages.
+[[nodiscard]] std::optional<Violation> check_peers(const std::vector<Program>& programs);
+/// V15 across ranks: every element in the norm once.
+[[nodiscard]] std::optional<Violation> check_norm_cover(const std::vector<Program>& programs);
+
+}  // namespace trireme

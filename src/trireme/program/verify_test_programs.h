@@ -1,0 +1,117 @@
+// Built programs and ways to break them, for the tests of the verifier.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/base/errors.h"
+#include "trireme/program/passes/passes.h"
+#include "trireme/program/steps.h"
+#include "trireme/program/test_programs.h"
+#include "trireme/program/verify.h"
+
+namespace trireme::mutation {
+
+using Programs = std::vector<Program>;
+
+/// Programs of all ranks: `num_micro_batches` micro-batches of one sequence each.
+inline Programs trained(Layout layout, int num_micro_batches = 3, ModelSpec spec = small_llama()) {
+  Programs programs;
+  BuildRequest request =
+      small_request(layout, {.seq = 8, .global_batch = layout.dp * num_micro_batches}, spec);
+  for (int rank = 0; rank < layout.world(); ++rank) {
+    request.rank = rank;
+    programs.push_back(build_train(request));
+  }
+  return programs;
+}
+
+inline const Layout kOneRank{};
+inline const Layout kTwoRanks{.dp = 2, .bucket_mib = 0.001};
+inline const Layout kSharded{.dp = 2, .zero = 1, .bucket_mib = 0.001};
+
+/// Name of the broken rule; "" if there is none.
+inline std::string broken(const Programs& programs) {
+  const auto violation = verify(programs);
+  return violation ? violation->rule : "";
+}
+
+inline std::vector<Instruction>& body(Program& program, std::string_view name) {
+  return program.at(*program.find_template(name)).instructions;
+}
+
+using Match = std::function<bool(const Instruction&)>;
+
+inline Match is(Op op, Part part = Part::kNone, int layer = -1) {
+  return [=](const Instruction& i) { return i.op == op && i.part == part && i.layer == layer; };
+}
+/// A communication whose data lie in memory of this kind.
+inline Match moves(const Program& program, Op op, MemoryKind kind) {
+  return [&program, op, kind](const Instruction& i) {
+    return i.op == op && program.buffer(i.find(Role::kData)->range.buffer).kind == kind;
+  };
+}
+inline Match moves(const Program& program, Op op, std::string_view buffer) {
+  return [&program, op, buffer](const Instruction& i) {
+    return i.op == op && program.buffer(i.find(Role::kData)->range.buffer).name == buffer;
+  };
+}
+
+/// Position of the first match in template `name`; the template must have one.
+inline std::size_t find(Program& program, std::string_view name, const Match& match) {
+  const auto& instructions = body(program, name);
+  const auto found = std::find_if(instructions.begin(), instructions.end(), match);
+  TRI_CHECK(found != instructions.end());
+  return static_cast<std::size_t>(found - instructions.begin());
+}
+inline Instruction& the(Program& program, std::string_view name, const Match& match) {
+  return body(program, name)[find(program, name, match)];
+}
+
+/// As a faulty pass would leave it: events and lifetimes fit what the instructions have become.
+inline void rederive(Program& program) {
+  for (Template& item : program.templates) {
+    for (Instruction& instruction : item.instructions) {
+      instruction.waits.clear();
+      instruction.frees.clear();
+    }
+  }
+  derive_events(program);
+  derive_lifetimes(program);
+}
+
+inline void drop(Program& program, std::string_view name, const Match& match) {
+  auto& instructions = body(program, name);
+  instructions.erase(instructions.begin() +
+                     static_cast<std::ptrdiff_t>(find(program, name, match)));
+  rederive(program);
+}
+inline void duplicate(Program& program, std::string_view name, const Match& match) {
+  auto& instructions = body(program, name);
+  const std::size_t at = find(program, name, match);
+  const Instruction copy = instructions[at];
+  instructions.insert(instructions.begin() + static_cast<std::ptrdiff_t>(at), copy);
+  rederive(program);
+}
+/// Moves the first match behind the first match of `target` in the same template.
+inline void move_behind(Program& program, std::string_view name, const Match& match,
+                        const Match& target) {
+  auto& instructions = body(program, name);
+  const Instruction moved = the(program, name, match);
+  instructions.erase(instructions.begin() +
+                     static_cast<std::ptrdiff_t>(find(program, name, match)));
+  const std::size_t at = find(program, name, target);
+  instructions.insert(instructions.begin() + static_cast<std::ptrdiff_t>(at) + 1, moved);
+  rederive(program);
+}
+
+template <typename Change>
+Programs changed(Programs programs, Change change) {
+  for (Program& program : programs) change(program);
+  return programs;
+}
+
+}  // namespace trireme::mutation

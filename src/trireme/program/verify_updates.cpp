@@ -1,0 +1,177 @@
+// V11 and V12: parameters keep their version until one update writes each of them.
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "trireme/program/verify_step.h"
+
+namespace trireme {
+namespace {
+
+class UpdateCheck {
+ public:
+  explicit UpdateCheck(const StepView& step)
+      : step_(step),
+        rows_(static_cast<std::size_t>(step.atoms.size()), -1),
+        num_updates_(rows_.size(), 0) {
+    for (std::size_t row = 0; row < step.program.parameters.size(); ++row) {
+      const AtomSpan span = step.atoms.of(step.program.parameters[row].parameter);
+      for (int atom = span.begin; atom < span.end; ++atom)
+        rows_[static_cast<std::size_t>(atom)] = static_cast<int>(row);
+    }
+  }
+
+  std::optional<Violation> run() {
+    auto found = step_.find_first([this](At at, const Call&, const Instruction& instruction) {
+      if (instruction.op == Op::kOptStep) return update(at, instruction);
+      if (instruction.op == Op::kAllGather) return gather(at, instruction);
+      return check_uses(at, instruction);
+    });
+    return found ? found : find_stale();
+  }
+
+ private:
+  std::int8_t& updates(int atom) { return num_updates_[static_cast<std::size_t>(atom)]; }
+  [[nodiscard]] bool is_trainable(int row) const {
+    return row >= 0 && step_.program.kind == ProgramKind::kTrain &&
+           step_.table.rows()[static_cast<std::size_t>(row)].trainable;
+  }
+  [[nodiscard]] int row(int atom) const { return rows_[static_cast<std::size_t>(atom)]; }
+
+  Violation fault(std::string_view rule, At at, const Use& use, std::string found,
+                  std::string due) const {
+    return violation(step_.program, rule, at, use.role, use.range,
+                     {std::move(found), std::move(due)});
+  }
+  Violation missing(At at, const char* operands) const {
+    return violation(step_.program, "V12", at, {"an operand missing", operands});
+  }
+
+  /// Everything but the update reads the step's parameters, and writes none.
+  std::optional<Violation> check_uses(At at, const Instruction& instruction) {
+    for (std::size_t u = 0; u < instruction.uses.size(); ++u) {
+      const Use& use = instruction.uses[u];
+      const MemoryKind kind = step_.buffer_of(use).kind;
+      const Content content = step_.buffer_of(use).content;
+      const bool is_parameter = kind == MemoryKind::kParameters;
+      const bool is_fixed = content == Content::kConstant || content == Content::kInput;
+      if (use.writes() && (is_parameter || is_fixed || kind == MemoryKind::kMoments))
+        return fault("V12", at, use, "written", "no write but by the update");
+      if (!is_parameter) continue;
+      const AtomSpan span = step_.atoms_of(at, u);
+      for (int atom = span.begin; atom < span.end; ++atom) {
+        if (updates(atom) == 0) continue;
+        return fault("V11", at, use, "after its update", "the parameters of the step's start");
+      }
+    }
+    return std::nullopt;
+  }
+
+  std::optional<Violation> update(At at, const Instruction& instruction) {
+    const Use* parameter = instruction.find(Role::kParameter);
+    const Use* gradient = instruction.find(Role::kGradient);
+    const Use* moment1 = instruction.find(Role::kMoment1);
+    const Use* moment2 = instruction.find(Role::kMoment2);
+    if (parameter == nullptr || gradient == nullptr || moment1 == nullptr || moment2 == nullptr)
+      return missing(at, "param, m, v2 and grad");
+    if (auto found = check_ranges(at, instruction, *parameter, *gradient)) return found;
+    for (const Use* moment : {moment1, moment2}) {
+      if (auto found = check_moment(at, *parameter, *moment)) return found;
+      if (auto found = count(at, *moment)) return found;
+    }
+    return count(at, *parameter);
+  }
+
+  /// Parameter and gradient are the same elements of one row.
+  std::optional<Violation> check_ranges(At at, const Instruction& instruction, const Use& parameter,
+                                        const Use& gradient) const {
+    const AtomSpan span = step_.atoms.of(parameter.range);
+    for (int atom = span.begin; atom < span.end; ++atom) {
+      if (row(atom) == instruction.parameter && is_trainable(row(atom))) continue;
+      return fault("V12", at, parameter, "not within its row",
+                   fmt::format("a range of parameter {}", instruction.parameter));
+    }
+    const ParameterSlot& slot =
+        step_.program.parameters[static_cast<std::size_t>(instruction.parameter)];
+    const Range due{slot.gradient.buffer,
+                    slot.gradient.offset + parameter.range.offset - slot.parameter.offset,
+                    parameter.range.bytes};
+    if (gradient.range == due) return std::nullopt;
+    return fault("V12", at, gradient, "for other elements", range_label(step_.program, due));
+  }
+
+  /// Moments lie in the order of the parameters that they belong to.
+  std::optional<Violation> check_moment(At at, const Use& parameter, const Use& moment) {
+    const std::int64_t shift = parameter.range.offset - moment.range.offset;
+    const auto pair = std::pair(parameter.range.buffer, moment.range.buffer);
+    const auto [known, is_new] = shifts_.try_emplace(pair, shift);
+    const bool is_right = step_.is_kind(moment, MemoryKind::kMoments) &&
+                          moment.access == Access::kReadWrite && known->second == shift &&
+                          moment.range.bytes == parameter.range.bytes;
+    if (is_right) return std::nullopt;
+    return fault("V12", at, moment, "for other elements",
+                 fmt::format("RW of {} bytes of moments, {} bytes before the parameter's offset",
+                             parameter.range.bytes, known->second));
+  }
+
+  std::optional<Violation> count(At at, const Use& use) {
+    const AtomSpan span = step_.atoms.of(use.range);
+    for (int atom = span.begin; atom < span.end; ++atom) {
+      if (++updates(atom) > 1) return fault("V12", at, use, "updated a second time", "once");
+    }
+    return std::nullopt;
+  }
+
+  std::optional<Violation> gather(At at, const Instruction& instruction) {
+    const Use* data = instruction.find(Role::kData);
+    const Use* shard = instruction.find(Role::kShard);
+    if (data == nullptr || shard == nullptr) return missing(at, "data and shard");
+    if (!step_.is_kind(*data, MemoryKind::kParameters))
+      return fault("V12", at, *data, "gathered", "parameters");
+    const auto own = step_.own_shard(data->range);
+    if (!own || *own != shard->range) {
+      return fault("V12", at, *shard, "as shard",
+                   own ? range_label(step_.program, *own) : "data that divides by dp");
+    }
+    const AtomSpan span = step_.atoms.of(data->range), mine = step_.atoms.of(shard->range);
+    for (int atom = span.begin; atom < span.end; ++atom) {
+      if (!is_trainable(row(atom))) continue;
+      const bool is_mine = mine.begin <= atom && atom < mine.end;
+      if (updates(atom) != (is_mine ? 1 : 0)) {
+        return violation(step_.program, "V12", at, Role::kData, step_.atoms.range_of(atom),
+                         {fmt::format("updated {} times before the gather", updates(atom)),
+                          is_mine ? "once by its owner" : "its owner's update only"});
+      }
+      updates(atom) = 1;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<Violation> find_stale() {
+    for (int atom = 0; atom < step_.atoms.size(); ++atom) {
+      if (!is_trainable(row(atom)) || updates(atom) == 1) continue;
+      return violation(step_.program, "V12",
+                       {fmt::format("{}, {}, not updated by the end of the step",
+                                    range_label(step_.program, step_.atoms.range_of(atom)),
+                                    step_.table.rows()[static_cast<std::size_t>(row(atom))].name),
+                        "one update by OPT_STEP, or by ALL_GATHER from its owner"});
+    }
+    return std::nullopt;
+  }
+
+  const StepView& step_;
+  std::vector<int> rows_;                 ///< by atom: row of the parameter table, or -1
+  std::vector<std::int8_t> num_updates_;  ///< by atom
+  std::map<std::pair<BufferId, BufferId>, std::int64_t> shifts_;
+};
+
+}  // namespace
+
+std::optional<Violation> check_updates(const StepView& step) {
+  return UpdateCheck(step).run();
+}
+
+}  // namespace trireme

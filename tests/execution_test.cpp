@@ -1,0 +1,136 @@
+// What an execution sends, how it fails, and what the sanitizers must see.
+#include <cstdlib>
+#include <stdexcept>
+
+#include <gtest/gtest.h>
+
+#include "step_harness.h"
+#include "trireme/base/errors.h"
+#include "trireme/comm/traffic.h"
+#include "trireme/execute/operand_check.h"
+#include "trireme/program/build.h"
+
+namespace trireme {
+namespace {
+
+ModelSpec small_model() {
+  return resolved({.family = Family::kLlama,
+                   .layers = 2,
+                   .hidden = 24,
+                   .heads = 6,
+                   .kv_heads = 2,
+                   .head_dim = 4,
+                   .ffn = 40,
+                   .vocab = 31,
+                   .max_seq = 16});
+}
+
+/// Bytes of all gradient roots, padding included.
+std::int64_t gradient_bytes(const Layout& layout, const Batch& batch) {
+  const Program program = build_train({.spec = small_model(), .layout = layout, .batch = batch});
+  std::int64_t bytes = 0;
+  for (const Buffer& buffer : program.buffers) {
+    if (buffer.kind == MemoryKind::kGradients) bytes += buffer.bytes;
+  }
+  return bytes;
+}
+
+std::int64_t scalar_bytes(int dp, int rank) {
+  return bytes_sent(
+      {.op = CommOp::kAllReduce, .num_elems = 1, .elem_bytes = 8, .size = dp, .rank = rank});
+}
+
+TEST(BytesSent, DataParallelSendsTwiceTheGradientsTimesNMinus1OverN) {
+  for (const int dp : {2, 3, 4}) {
+    for (const DpSync sync : {DpSync::kNaive, DpSync::kOverlapped}) {
+      const Layout layout{.dp = dp, .dp_sync = sync, .bucket_mib = 0.002};
+      const Batch batch{.seq = 8, .micro_batch = 1, .global_batch = 12};
+      const HarnessResult run = run_steps(small_model(), layout, batch);
+      for (int rank = 0; rank < dp; ++rank) {  // two scalars: token count and loss
+        EXPECT_EQ(run.bytes_sent[static_cast<std::size_t>(rank)],
+                  2 * gradient_bytes(layout, batch) * (dp - 1) / dp + 2 * scalar_bytes(dp, rank))
+            << "dp " << dp << ", rank " << rank;
+      }
+    }
+  }
+}
+
+TEST(BytesSent, Zero1SendsAsMuchAsDataParallelAndTheNorm) {
+  for (const int dp : {2, 3, 4}) {
+    const Layout layout{.dp = dp, .zero = 1, .bucket_mib = 0.002};
+    const Batch batch{.seq = 8, .micro_batch = 1, .global_batch = 12};
+    const HarnessResult run = run_steps(small_model(), layout, batch);
+    for (int rank = 0; rank < dp; ++rank) {
+      const std::int64_t reduce_scatter = gradient_bytes(layout, batch) * (dp - 1) / dp;
+      const std::int64_t all_gather =
+          reduce_scatter;  // fp32 parameters are as large as their gradients
+      EXPECT_EQ(run.bytes_sent[static_cast<std::size_t>(rank)],
+                reduce_scatter + all_gather + 3 * scalar_bytes(dp, rank))
+          << "dp " << dp << ", rank " << rank;
+    }
+  }
+}
+
+TEST(BytesSent, DoNotDependOnAccumulation) {
+  const Layout layout{.dp = 2, .bucket_mib = 0.002};
+  const HarnessResult one =
+      run_steps(small_model(), layout, {.seq = 8, .micro_batch = 4, .global_batch = 8});
+  const HarnessResult four =
+      run_steps(small_model(), layout, {.seq = 8, .micro_batch = 1, .global_batch = 8});
+  EXPECT_EQ(one.bytes_sent, four.bytes_sent);
+}
+
+TEST(Failure, ARankThatThrowsEndsAllRanksWithItsOwnError) {
+  HarnessOptions options{.steps = 3};
+  options.on_run = [](int step, bool begins) {
+    static thread_local int calls = 0;
+    if (step == 1 && begins && ++calls == 1) throw std::runtime_error("a rank fails in step 2");
+  };
+  try {
+    static_cast<void>(run_steps(small_model(), {.dp = 4, .zero = 1},
+                                {.seq = 8, .micro_batch = 1, .global_batch = 4}, options));
+    FAIL() << "did not throw";
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(), "a rank fails in step 2");
+  }
+}
+
+TEST(Failure, AnExceptionInTheMiddleOfAStepEndsAllRanksWithItsOwnError) {
+  HarnessOptions options{.steps = 1};
+  options.sample = [](std::int64_t sample, std::span<std::int32_t> tokens,
+                      std::span<std::int32_t> labels) {
+    std::fill(tokens.begin(), tokens.end(),
+              sample == 5 ? 1'000'000 : 1);  // outside of the vocabulary
+    std::fill(labels.begin(), labels.end(), 2);
+  };
+  EXPECT_THROW(
+      static_cast<void>(run_steps(small_model(), {.dp = 3, .zero = 1},
+                                  {.seq = 8, .micro_batch = 1, .global_batch = 6}, options)),
+      InternalError);
+}
+
+/// A run whose reductions do not wait for the gradients they send.
+void run_with_a_race() {
+  HarnessOptions options{.steps = 2};
+  options.mutate = [](Program& program) {
+    for (Template& item : program.templates) {
+      for (Instruction& instruction : item.instructions) {
+        if (instruction.op == Op::kReduceScatter) instruction.waits.clear();
+      }
+    }
+  };
+  static_cast<void>(run_steps(small_model(), {.dp = 2, .zero = 1, .bucket_mib = 0.002},
+                              {.seq = 8, .micro_batch = 1, .global_batch = 4}, options));
+  std::exit(
+      0);  // the thread sanitizer turns this into its own exit code when it has reported something
+}
+
+TEST(ThreadSanitizer, FindsASeededRaceBetweenTwoInstructions) {
+  if (!is_thread_sanitized())
+    GTEST_SKIP() << "needs a build with the thread sanitizer (preset tsan)";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(run_with_a_race(), testing::ExitedWithCode(66), "data race");
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,296 @@
+// Whole runs through the training loop: files, signals, resume.
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "step_harness.h"
+#include "trireme/base/errors.h"
+#include "trireme/train/config_file.h"
+#include "trireme/train/trainer.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Remembers everything, and asks for a stop after a step.
+class Recorder final : public TrainObserver {
+ public:
+  void on_step(const StepMetrics& metrics, bool) override {
+    steps.push_back(metrics);
+    if (metrics.step == stop_after) stop = 15;
+  }
+  void on_eval(const EvalMetrics& metrics) override { evals.push_back(metrics); }
+  void on_checkpoint(const fs::path& folder) override { checkpoints.push_back(folder); }
+  void on_note(std::string_view note) override { notes.emplace_back(note); }
+
+  std::int64_t stop_after = 0;
+  std::atomic<int> stop{0};
+  std::vector<StepMetrics> steps;
+  std::vector<EvalMetrics> evals;
+  std::vector<fs::path> checkpoints;
+  std::vector<std::string> notes;
+};
+
+class Runs : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* const info = testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = fs::path(testing::TempDir()) /
+              ("trireme_" + std::string(info->name()) + std::to_string(::getpid()));
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    std::ofstream text(folder_ / "text.txt");
+    for (int i = 0; i < 400; ++i) text << "line " << i * i << " of a small text that repeats\n";
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  [[nodiscard]] TrainConfig config(const std::string& name,
+                                   const std::vector<ConfigOverride>& overrides = {}) const {
+    const std::string text = R"(
+[run]
+steps = 8
+eval_every = 3
+eval_tokens = 64
+seed = 3
+peak_gflops = 100
+[model]
+family = "llama"
+layers = 2
+hidden = 16
+heads = 2
+kv_heads = 1
+ffn = 24
+vocab = 256
+max_seq = 16
+[data]
+text = ["text.txt"]
+[batch]
+seq = 16
+micro_batch = 1
+global_batch = 12
+[layout]
+dp = 2
+zero = 1
+bucket_mib = 0.01
+[optimizer]
+lr = 1e-2
+clip = 0.5
+[lr]
+shape = "cosine"
+warmup_steps = 4
+min_lr = 1e-3
+)";
+    std::vector<ConfigOverride> all = {{"run.dir", folder_.string()}, {"run.name", name}};
+    all.insert(all.end(), overrides.begin(), overrides.end());
+    return checked(parse_config(text, "test.toml", folder_, all));
+  }
+
+  TrainResult run(const TrainConfig& config, Recorder& recorder) const {
+    const TrainData data(config);
+    const RunPlan plan = make_run_plan(config, data.eval_windows());
+    fs::create_directories(run_folder(config));
+    return train(config, plan, data, recorder, {.stop_signal = &recorder.stop});
+  }
+
+  [[nodiscard]] static std::string content(const fs::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    std::ostringstream bytes;
+    bytes << file.rdbuf();
+    return bytes.str();
+  }
+
+  static void expect_equal_files(const fs::path& a, const fs::path& b) {
+    for (const char* const file : {"model.safetensors", "optimizer.safetensors"}) {
+      EXPECT_FALSE(content(a / file).empty());
+      EXPECT_TRUE(content(a / file) == content(b / file)) << file;
+    }
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(Runs, StopAndResumeAtAnyStepEqualsTheStraightRunInEveryBit) {
+  Recorder straight;
+  const TrainResult whole = run(config("straight"), straight);
+  ASSERT_EQ(whole.run.step, 8);
+  for (const std::int64_t stop_after : {1, 3, 7}) {
+    SCOPED_TRACE(stop_after);
+    const std::string name = "stopped" + std::to_string(stop_after);
+    Recorder first, second;
+    first.stop_after = stop_after;
+    EXPECT_EQ(run(config(name), first).stop_signal, 15);
+    EXPECT_EQ(first.steps.size(), static_cast<std::size_t>(stop_after));
+    const TrainResult resumed = run(config(name), second);
+    EXPECT_EQ(resumed.run, whole.run);
+    for (std::size_t i = 0; i < second.steps.size(); ++i) {
+      const StepMetrics& expected = straight.steps[static_cast<std::size_t>(stop_after) + i];
+      EXPECT_EQ(second.steps[i].step, expected.step);
+      EXPECT_EQ(second.steps[i].loss, expected.loss);
+      EXPECT_EQ(second.steps[i].lr, expected.lr);
+      EXPECT_EQ(second.steps[i].tokens, expected.tokens);
+    }
+    expect_equal_files(whole.checkpoint, resumed.checkpoint);
+  }
+}
+
+TEST_F(Runs, MetricsOfAResumedRunHoldEachStepOnce) {
+  Recorder first, second;
+  first.stop_after = 5;
+  run(config("a"), first);
+  run(config("a"), second);
+  std::ifstream lines(folder_ / "a" / "metrics.jsonl");
+  std::int64_t next = 1;
+  for (std::string line; std::getline(lines, line);) {
+    const auto json = nlohmann::json::parse(line);
+    if (json["kind"] != "train") continue;
+    EXPECT_EQ(json["step"], next++);
+  }
+  EXPECT_EQ(next, 9);
+}
+
+TEST_F(Runs, ResumeOnAnotherDpSizeGoesOnToRounding) {
+  Recorder straight;
+  run(config("straight"), straight);
+  for (const char* const dp : {"1", "3", "4"}) {
+    SCOPED_TRACE(dp);
+    const std::string name = std::string("dp") + dp;
+    Recorder first, second;
+    first.stop_after = 4;
+    run(config(name), first);
+    const TrainResult resumed = run(config(name, {{"layout.dp", dp}}), second);
+    EXPECT_EQ(resumed.run.step, 8);
+    for (std::size_t i = 0; i < 4; ++i)
+      EXPECT_NEAR(second.steps[i].loss, straight.steps[4 + i].loss, 1e-5);
+  }
+}
+
+TEST_F(Runs, AChangedLearningRateWinsAndIsNamed) {
+  Recorder first, second;
+  first.stop_after = 5;
+  run(config("a"), first);
+  run(config("a", {{"optimizer.lr", "2e-2"}}), second);
+  const auto names_the_lr = [](const std::string& note) {
+    return note.find("optimizer.lr") != std::string::npos;
+  };
+  EXPECT_EQ(std::count_if(second.notes.begin(), second.notes.end(), names_the_lr), 1);
+  EXPECT_GT(second.steps[0].lr, 1e-2);
+}
+
+TEST_F(Runs, AnotherModelInTheSameRunFolderIsRefused) {
+  Recorder first, second;
+  run(config("a", {{"run.steps", "4"}}), first);
+  EXPECT_THROW(run(config("a", {{"model.hidden", "32"}}), second), UsageError);
+}
+
+TEST_F(Runs, EvaluationOnOrOffTrainsTheSameWeights) {
+  Recorder with, without;
+  const TrainResult a = run(config("with"), with);
+  const TrainResult b = run(config("without", {{"run.eval_every", "0"}}), without);
+  EXPECT_EQ(with.evals.size(), 3U);  // after steps 3, 6 and the last
+  EXPECT_TRUE(without.evals.empty());
+  expect_equal_files(a.checkpoint, b.checkpoint);
+}
+
+TEST_F(Runs, ANonFiniteLossStopsTheRunNamingStepAndRankAndKeepsTheCheckpoint) {
+  Recorder recorder;
+  const TrainConfig wild = config("wild", {{"optimizer.lr", "1e30"},
+                                           {"checkpoint.every", "1"},
+                                           {"optimizer.clip", "0"},
+                                           {"lr.warmup_steps", "0"}});
+  try {
+    run(wild, recorder);
+    FAIL() << "did not throw";
+  } catch (const ResourceError& error) {
+    const std::string message = error.what();
+    EXPECT_NE(message.find("step "), std::string::npos) << message;
+    EXPECT_NE(message.find("rank"), std::string::npos) << message;
+  }
+  EXPECT_NO_THROW(static_cast<void>(open_checkpoint(recorder.checkpoints.back())));
+}
+
+TEST_F(Runs, ANonFiniteLossIsSkippedAndCountedIfAskedTo) {
+  Recorder recorder;
+  const TrainConfig wild = config("wild", {{"optimizer.lr", "1e30"},
+                                           {"optimizer.clip", "0"},
+                                           {"lr.warmup_steps", "0"},
+                                           {"run.on_nonfinite", "skip"}});
+  const TrainResult result = run(wild, recorder);
+  EXPECT_EQ(result.run.step, 8);
+  EXPECT_GT(result.run.skipped, 0);
+  EXPECT_EQ(result.run.updates + result.run.skipped, 8);
+  EXPECT_EQ(recorder.steps.back().skipped, result.run.skipped);
+}
+
+TEST_F(Runs, TokensOfAStepAreCountedOnceWhateverTheLayout) {
+  for (const char* const dp : {"1", "2", "4"}) {
+    Recorder recorder;
+    run(config(std::string("dp") + dp, {{"layout.dp", dp}, {"run.steps", "4"}}), recorder);
+    EXPECT_EQ(recorder.steps[0].tokens, 12 * 16);
+    EXPECT_EQ(recorder.steps[1].tokens, 2 * 12 * 16);
+    EXPECT_NEAR(recorder.steps[0].tokens_per_second * recorder.steps[0].step_seconds, 12 * 16,
+                1e-6);
+  }
+}
+
+/// Resident bytes, open files and threads of this process.
+struct ProcessSize {
+  std::int64_t resident_bytes = 0;
+  std::ptrdiff_t num_files = 0, num_threads = 0;
+  static ProcessSize now() {
+    std::int64_t pages = 0, resident = 0;
+    std::ifstream("/proc/self/statm") >> pages >> resident;
+    const auto entries = [](const char* folder) {
+      return std::distance(fs::directory_iterator(folder), fs::directory_iterator());
+    };
+    return {resident * 4096, entries("/proc/self/fd"), entries("/proc/self/task")};
+  }
+};
+
+TEST_F(Runs, NothingGrowsFromStep50ToStep300) {
+  class Watcher final : public TrainObserver {
+   public:
+    void on_step(const StepMetrics& metrics, bool) override {
+      if (metrics.step == 50) early = ProcessSize::now();
+      if (metrics.step == 300) late = ProcessSize::now();
+    }
+    void on_eval(const EvalMetrics&) override {}
+    void on_checkpoint(const fs::path&) override {}
+    void on_note(std::string_view) override {}
+    ProcessSize early, late;
+  };
+  const TrainConfig long_run =
+      config("long", {{"run.steps", "300"}, {"checkpoint.every", "10"}, {"batch.global_batch", "4"}});
+  const TrainData data(long_run);
+  const RunPlan plan = make_run_plan(long_run, data.eval_windows());
+  fs::create_directories(run_folder(long_run));
+  Watcher watcher;
+  static_cast<void>(train(long_run, plan, data, watcher));
+  EXPECT_LE(watcher.late.resident_bytes, watcher.early.resident_bytes + watcher.early.resident_bytes / 100);
+  EXPECT_EQ(watcher.late.num_files, watcher.early.num_files);
+  EXPECT_EQ(watcher.late.num_threads, watcher.early.num_threads);
+}
+
+TEST_F(Runs, InitialCheckpointDoesNotDependOnTheLayout) {
+  // With lr ~ 0 nothing moves: what is saved are the initial weights.
+  std::vector<std::string> contents;
+  for (const char* const dp : {"1", "2", "3"}) {
+    Recorder recorder;
+    const TrainResult result = run(config(std::string("dp") + dp, {{"layout.dp", dp},
+                                                                   {"run.steps", "1"},
+                                                                   {"optimizer.lr", "1e-30"},
+                                                                   {"lr.min_lr", "0"},
+                                                                   {"lr.warmup_steps", "0"}}),
+                                   recorder);
+    contents.push_back(content(result.checkpoint / "model.safetensors"));
+  }
+  EXPECT_TRUE(contents[0] == contents[1]);
+  EXPECT_TRUE(contents[0] == contents[2]);
+}
+
+}  // namespace
+}  // namespace trireme
