@@ -1,17 +1,16 @@
-// Data parallelism naive, bucketed and overlapped over a throttled link, in one run: step times, and the three
-// timelines as one picture.
+// Data parallelism naive, bucketed and overlapped over a throttled link, in one run: step times,
+// and the three timelines as one picture.
 //
-//     build/release/trireme_overlap_bench [--svg docs/images/overlap.svg] [--rounds 5]
+//     build/release/trireme_bench_overlap [--svg docs/images/overlap.svg] [--rounds 5]
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
-#include <unistd.h>
-
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "trireme/report/step_timeline.h"
@@ -48,7 +47,8 @@ struct Mode {
   Timeline timeline = {};
 };
 
-TrainConfig config_of(const std::string& sync, const fs::path& folder, double gb_per_s, double latency_us) {
+TrainConfig config_of(const std::string& sync, const fs::path& folder, double gb_per_s,
+                      double latency_us) {
   const std::string text = fmt::format(R"(
 [run]
 steps = {}
@@ -80,7 +80,8 @@ resume = "never"
 steps = [{}]
 )",
                                        kSteps, sync, gb_per_s, latency_us, kSteps);
-  return checked(parse_config(text, "overlap", folder, {{"run.dir", folder.string()}, {"run.name", sync}}));
+  return checked(
+      parse_config(text, "overlap", folder, {{"run.dir", folder.string()}, {"run.name", sync}}));
 }
 
 void run_once(Mode& mode, const TrainConfig& config) {
@@ -97,8 +98,8 @@ void run_once(Mode& mode, const TrainConfig& config) {
                        .stream = trace.stream,
                        .times = &trace.times});
   }
-  mode.timeline = step_timeline(fmt::format("{}: {:.1f} ms a step (median of this round)", mode.name,
-                                            median(times.seconds) * 1e3),
+  mode.timeline = step_timeline(fmt::format("{}: {:.1f} ms a step (median of this round)",
+                                            mode.name, median(times.seconds) * 1e3),
                                 records);
 }
 
@@ -110,7 +111,7 @@ int main(int argc, char** argv) {
   CLI::App app("Naive, bucketed and overlapped data parallelism over a throttled link");
   std::string svg;
   int rounds = 5;
-  double gb_per_s = 0.5, latency_us = 20;
+  double gb_per_s = 0.2, latency_us = 20;
   app.add_option("--svg", svg, "file for the picture of the last round");
   app.add_option("--rounds", rounds, "interleaved repetitions");
   app.add_option("--link-gb-per-s", gb_per_s, "bytes per second and rank, in 10^9");
@@ -119,22 +120,24 @@ int main(int argc, char** argv) {
   const fs::path folder = fs::temp_directory_path() / fmt::format("trireme_overlap_{}", ::getpid());
   fs::create_directories(folder);
   std::ofstream text(folder / "text.txt");
-  for (int i = 0; i < 2000; ++i) text << "a text that only has to be long enough, line " << i << "\n";
+  for (int i = 0; i < 2000; ++i)
+    text << "a text that only has to be long enough, line " << i << "\n";
   text.close();
   std::array<Mode, 3> modes = {Mode{"naive"}, Mode{"bucketed"}, Mode{"overlapped"}};
   for (int round = 0; round < rounds; ++round) {
     for (Mode& mode : modes) run_once(mode, config_of(mode.name, folder, gb_per_s, latency_us));
   }
   fs::remove_all(folder);
-  fmt::print("2 ranks, 1 thread each, link {} GB/s and {} us; medians of {} rounds of {} steps\n", gb_per_s, latency_us,
-             rounds, kSteps - 1);
+  fmt::print("2 ranks, 1 thread each, link {} GB/s and {} us; medians of {} rounds of {} steps\n",
+             gb_per_s, latency_us, rounds, kSteps - 1);
   fmt::print("dp_sync      ms/step   relative to naive\n");
   for (const Mode& mode : modes) {
     fmt::print("{:<10} {:>9.1f} {:>19.3f}\n", mode.name, median(mode.seconds) * 1e3,
                median(mode.seconds) / median(modes[0].seconds));
   }
   if (!svg.empty()) {
-    const std::array<Timeline, 3> timelines = {modes[0].timeline, modes[1].timeline, modes[2].timeline};
+    const std::array<Timeline, 3> timelines = {modes[0].timeline, modes[1].timeline,
+                                               modes[2].timeline};
     std::ofstream(svg) << timeline_svg(timelines);
     fmt::print("picture: {}\n", svg);
   }

@@ -1,7 +1,7 @@
 // Tokens per second of one rank's training step beside the sum of its matrix products alone, in one
 // run.
 //
-//     build/release/trireme_step_bench [--layers 12] [--repetitions 3] [--threads 1,2] [--seq 1024]
+//     build/release/trireme_bench_step [--layers 12] [--repetitions 3] [--threads 1,2] [--seq 1024]
 //     [--micro-batch 4]
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -145,8 +145,10 @@ void bench(const ModelSpec& spec, const Batch& batch, int threads, int repetitio
   RankExecutor executor({&program}, placement, std::move(backends), nullptr, {});
   ModelState(program, executor, 0).initialize(1);
   const auto hyper = executor.values<double>(0, program.whole(*program.find_buffer("hyper")));
-  const std::array<double, HyperLayout::kCount> values = {1e-4, 0.9, 0.95, 1e-8, 0.1, 0.1, 0.05, 1.0};
-  std::copy(values.begin(), values.end(), hyper.begin());  // lr, betas, eps, decay, corrections, clip
+  const std::array<double, HyperLayout::kCount> values = {1e-4, 0.9, 0.95, 1e-8,
+                                                          0.1,  0.1, 0.05, 1.0};
+  std::copy(values.begin(), values.end(),
+            hyper.begin());  // lr, betas, eps, decay, corrections, clip
   RandomTokens source(spec.vocab, batch.tokens_per_step());
   ProductsAlone products(program);
   std::vector<double> step_seconds, product_seconds;

@@ -1,4 +1,6 @@
 // Whole runs through the training loop: files, signals, resume.
+#include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -263,14 +265,15 @@ TEST_F(Runs, NothingGrowsFromStep50ToStep300) {
     void on_note(std::string_view) override {}
     ProcessSize early, late;
   };
-  const TrainConfig long_run =
-      config("long", {{"run.steps", "300"}, {"checkpoint.every", "10"}, {"batch.global_batch", "4"}});
+  const TrainConfig long_run = config(
+      "long", {{"run.steps", "300"}, {"checkpoint.every", "10"}, {"batch.global_batch", "4"}});
   const TrainData data(long_run);
   const RunPlan plan = make_run_plan(long_run, data.eval_windows());
   fs::create_directories(run_folder(long_run));
   Watcher watcher;
   static_cast<void>(train(long_run, plan, data, watcher));
-  EXPECT_LE(watcher.late.resident_bytes, watcher.early.resident_bytes + watcher.early.resident_bytes / 100);
+  EXPECT_LE(watcher.late.resident_bytes,
+            watcher.early.resident_bytes + watcher.early.resident_bytes / 100);
   EXPECT_EQ(watcher.late.num_files, watcher.early.num_files);
   EXPECT_EQ(watcher.late.num_threads, watcher.early.num_threads);
 }

@@ -31,7 +31,7 @@ class PeerLost : public ResourceError {
   using ResourceError::ResourceError;
 };
 
-/// Our own bug. Thrown only by TRI_CHECK.
+/// Our own bug. Thrown only by TRI_CHECK and by the verifier on a program that we built.
 class InternalError : public Error {
  public:
   using Error::Error;

@@ -7,9 +7,9 @@
 #include <gtest/gtest.h>
 
 #include "trireme/base/errors.h"
+#include "trireme/base/test_files.h"
 #include "trireme/checkpoint/child_path.h"
 #include "trireme/checkpoint/json_text.h"
-#include "trireme/checkpoint/test_files.h"
 
 namespace trireme {
 namespace {

@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "trireme/base/errors.h"
+#include "trireme/base/test_files.h"
 #include "trireme/checkpoint/safetensors_bytes.h"
-#include "trireme/checkpoint/test_files.h"
 
 namespace trireme {
 namespace {

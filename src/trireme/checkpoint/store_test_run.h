@@ -7,8 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include "trireme/base/test_files.h"
 #include "trireme/checkpoint/store.h"
-#include "trireme/checkpoint/test_files.h"
 
 namespace trireme {
 

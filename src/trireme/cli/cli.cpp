@@ -11,6 +11,7 @@
 #include "trireme/base/errors.h"
 #include "trireme/cli/commands.h"
 #include "trireme/cli/overrides.h"
+#include "trireme/cli/safe_text.h"
 #include "trireme/kernels/cpu/isa.h"
 #include "trireme/kernels/cpu/matmul.h"
 
@@ -18,7 +19,7 @@ namespace trireme {
 namespace {
 
 std::string version_text() {
-  return fmt::format("trireme {}\noneDNN {} ({})\nkernels {}\n", TRIREME_VERSION,
+  return fmt::format("trireme {}\n{} ({})\nkernels {}\n", TRIREME_VERSION,
                      kernels::matmul_library_version(), kernels::matmul_instruction_set(),
                      kernels::isa_name());
 }
@@ -27,7 +28,7 @@ std::string version_text() {
 int fail(const Session& session, int exit_code, std::string message) {
   std::replace(message.begin(), message.end(), '\n', ' ');
   std::fflush(session.out);
-  fmt::print(session.err, "trireme: {}\n", message);
+  fmt::print(session.err, "trireme: {}\n", safe_text(message));
   return exit_code;
 }
 
@@ -45,7 +46,7 @@ int parse(CLI::App& app, std::vector<std::string> arguments, const Session& sess
     app.parse(std::move(arguments));
   } catch (const CLI::CallForHelp&) {
     const auto chosen = app.get_subcommands();
-    session.print(chosen.empty() ? app.help() : chosen.front()->help());
+    session.print(chosen.empty() ? app.help() : chosen.front()->help("trireme"));
   } catch (const CLI::CallForVersion&) {
     session.print(version_text());
   } catch (const CLI::ParseError& error) {
@@ -76,7 +77,15 @@ int run_command(const std::vector<std::string>& arguments, Session& session) {
 
 int run_cli(const std::vector<std::string>& arguments, Session& session) {
   try {
-    return run_command(arguments, session);
+    const int exit_code = run_command(arguments, session);
+    // A run that trains goes on without a reader; of other commands the output is the point.
+    const bool is_training = !arguments.empty() && arguments.front() == "train";
+    if (std::fflush(session.out) != 0 || std::ferror(session.out) != 0) {
+      if (!is_training)
+        throw ResourceError(
+            "[output] what was printed could not be written; free the disk or pipe");
+    }
+    return exit_code;
   } catch (const UsageError& error) {
     return fail(session, kExitUsage, error.what());
   } catch (const InternalError& error) {

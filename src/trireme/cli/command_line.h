@@ -8,7 +8,7 @@
 #include <string>
 #include <sys/wait.h>
 
-#include "trireme/checkpoint/test_files.h"
+#include "trireme/base/test_files.h"
 
 namespace trireme {
 

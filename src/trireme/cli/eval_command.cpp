@@ -43,6 +43,9 @@ EvaluationRequest request_of(const EvalArguments& arguments, const Session& sess
         fmt::format("[eval] --seq {}: the model's context is {} tokens; use --seq {} or less",
                     request.batch.seq, spec.max_seq, spec.max_seq));
   }
+  request.batch.global_batch = 1;
+  check_layout(spec, request.layout,
+               {.seq = request.batch.seq, .micro_batch = 1, .global_batch = request.layout.dp});
   request.batch.global_batch = request.batch.micro_batch * request.layout.dp;
   check_layout(spec, request.layout, request.batch);
   request.threads_per_rank = std::max(1, default_threads() / request.layout.world());
@@ -58,6 +61,12 @@ void run_eval(const EvalArguments& arguments, const Session& session) {
     request.windows = std::min(request.windows, div_ceil(arguments.tokens, request.batch.seq));
   }
   const EvaluationResult result = evaluate_text(request, windows);
+  if (!std::isfinite(result.loss)) {
+    throw ResourceError(
+        fmt::format("[eval] the loss of {} is not finite; the weights are damaged or training "
+                    "diverged: use an earlier checkpoint",
+                    request.model.path.string()));
+  }
   const double perplexity = std::exp(result.loss);
   if (arguments.is_json) {
     const nlohmann::ordered_json json = {{"checkpoint", request.model.path.string()},
@@ -84,7 +93,7 @@ void add_eval_command(CLI::App& app, Session& session) {
   command->add_option("--seq", arguments->seq, "tokens of a window; 0 = the model's context")
       ->check(CLI::NonNegativeNumber);
   command->add_option("--micro-batch", arguments->micro_batch, "windows at once (4)")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
   command->add_option("--tokens", arguments->tokens, "tokens to evaluate; 0 = all")
       ->check(CLI::NonNegativeNumber);
   command->add_option("--layout", arguments->layout, "layout text, for example \"dp=2\"");

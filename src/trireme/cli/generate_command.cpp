@@ -20,6 +20,7 @@ struct GenerateArguments {
   std::string prompt;
   std::int64_t tokens = 200;
   SamplingOptions sampling{.temperature = 0.8};
+  std::int64_t context = 0;
   int threads = 0;
 };
 
@@ -28,7 +29,15 @@ void run_generate(const GenerateArguments& arguments, const Session& session) {
     throw UsageError(
         "[generate] --prompt: is empty; the first token needs one before it, give text");
   }
-  const ModelFolder folder = find_model(arguments.checkpoint);
+  ModelFolder folder = find_model(arguments.checkpoint);
+  if (arguments.context > 0) {
+    if (folder.spec.max_seq > 0 && arguments.context > folder.spec.max_seq) {
+      throw UsageError(
+          fmt::format("[generate] --context {}: the model's context is {} tokens; use {} or less",
+                      arguments.context, folder.spec.max_seq, folder.spec.max_seq));
+    }
+    if (folder.spec.is_llama()) folder.spec.max_seq = arguments.context;
+  }
   require_byte_tokens(folder.spec);
   if (folder.spec.vocab > kBytesVocab) {
     fmt::print(session.err,
@@ -60,11 +69,19 @@ void add_generate_command(CLI::App& app, Session& session) {
   command->add_option("--prompt", arguments->prompt, "text to continue")->required();
   command->add_option("--tokens", arguments->tokens, "tokens to add (200)")
       ->check(CLI::NonNegativeNumber);
-  command->add_option("--temperature", arguments->sampling.temperature,
-                      "0 = most likely token, 1 = as learnt (0.8)");
-  command->add_option("--top-k", arguments->sampling.top_k,
-                      "sample from the k most likely tokens; 0 = all");
+  command
+      ->add_option("--temperature", arguments->sampling.temperature,
+                   "0 = most likely token, 1 = as learnt (0.8)")
+      ->check(CLI::NonNegativeNumber);
+  command
+      ->add_option("--top-k", arguments->sampling.top_k,
+                   "sample from the k most likely tokens; 0 = all")
+      ->check(CLI::NonNegativeNumber);
   command->add_option("--seed", arguments->sampling.seed, "of the random numbers (0)");
+  command
+      ->add_option("--context", arguments->context,
+                   "tokens that the caches hold; 0 = the model's context")
+      ->check(CLI::NonNegativeNumber);
   command->add_option("--threads", arguments->threads, "compute threads; 0 = all cores")
       ->check(CLI::Range(0, 1024));
   command->footer("Example: trireme generate runs/demo --prompt \"In the beginning\" --tokens 100");

@@ -1,8 +1,5 @@
 #include "trireme/cli/model_folder.h"
 
-#include <algorithm>
-#include <thread>
-
 #include <fmt/format.h>
 
 #include "trireme/base/errors.h"
@@ -10,6 +7,7 @@
 #include "trireme/checkpoint/hf_config.h"
 #include "trireme/checkpoint/store.h"
 #include "trireme/data/corpus.h"
+#include "trireme/execute/cpu/threads.h"
 #include "trireme/train/checkpointing.h"
 #include "trireme/train/model_state.h"
 
@@ -60,7 +58,7 @@ void require_byte_tokens(const ModelSpec& spec) {
 }
 
 int default_threads() {
-  return narrow<int>(std::max(1U, std::thread::hardware_concurrency()));
+  return num_available_cores();
 }
 
 }  // namespace trireme

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include <fmt/format.h>
+
 #include "trireme/cli/session.h"
 #include "trireme/report/progress.h"
 
@@ -18,12 +20,17 @@ class RunLog {
  public:
   explicit RunLog(const Session& session)
       : session_(session), display_(session.is_terminal, session.columns) {}
+  RunLog(const RunLog&) = delete;
+  RunLog& operator=(const RunLog&) = delete;
+  ~RunLog() { finish(); }
 
   /// Makes the folder and appends to its log.txt. ResourceError if that fails.
   void open(const std::filesystem::path& folder);
   /// Whole lines.
   void print(std::string_view lines);
   void progress(const Progress& progress, bool is_logging_step);
+  /// To log.txt alone: what ends the run is printed by whoever catches it.
+  void log_failure(std::string_view message) { log(fmt::format("failed: {}\n", message)); }
   /// Ends a line that the terminal still rewrites.
   void finish();
 

@@ -1,16 +1,28 @@
 #include "trireme/cli/signals.h"
 
+#include <ctime>
+
 namespace trireme {
 namespace {
 
-// A signal handler has no other way to say anything than through a global.
+// A signal handler has no other way to say anything than through globals.
 std::atomic<int> stop_number{0};
+std::atomic<std::time_t> stop_second{0};
 static_assert(std::atomic<int>::is_always_lock_free);
+static_assert(std::atomic<std::time_t>::is_always_lock_free);
 
+/// Programs such as timeout(1) signal a process twice at once, so a repetition within a second does
+/// not count.
 void note_signal(int number) {
-  stop_number.store(number);
-  std::signal(SIGINT, SIG_DFL);
-  std::signal(SIGTERM, SIG_DFL);
+  struct timespec now {};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  int expected = 0;
+  if (stop_number.compare_exchange_strong(expected, number)) {
+    stop_second.store(now.tv_sec);
+  } else if (now.tv_sec > stop_second.load() + 1) {
+    std::signal(number, SIG_DFL);
+    ::raise(number);
+  }
 }
 
 }  // namespace
@@ -20,13 +32,19 @@ StopSignals::StopSignals() {
   struct sigaction action {};
   action.sa_handler = note_signal;
   action.sa_flags = SA_RESTART;
-  ::sigaction(SIGINT, &action, &old_interrupt_);
-  ::sigaction(SIGTERM, &action, &old_terminate_);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    ::sigaction(kSignals[i], nullptr, &old_[i]);
+    if (old_[i].sa_handler != SIG_IGN)
+      ::sigaction(kSignals[i], &action, nullptr);  // as nohup wants it
+  }
+  struct sigaction ignore {};
+  ignore.sa_handler = SIG_IGN;
+  ::sigaction(SIGPIPE, &ignore, &old_pipe_);
 }
 
 StopSignals::~StopSignals() {
-  ::sigaction(SIGINT, &old_interrupt_, nullptr);
-  ::sigaction(SIGTERM, &old_terminate_, nullptr);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &old_[i], nullptr);
+  ::sigaction(SIGPIPE, &old_pipe_, nullptr);
 }
 
 const std::atomic<int>& StopSignals::number() const {

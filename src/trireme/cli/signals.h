@@ -1,13 +1,15 @@
-// SIGINT and SIGTERM as a request to stop. Private to the layer.
+// SIGINT, SIGTERM and SIGHUP as a request to stop. Private to the layer.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <csignal>
 
 namespace trireme {
 
-/// While it lives, the first SIGINT or SIGTERM is noted and the next one ends the process at once.
-/// One at a time.
+/// While it lives, the first SIGINT, SIGTERM or SIGHUP is noted, one that comes more than a second
+/// later ends the process at once, and a reader of the output that went away is no reason to die
+/// (SIGPIPE). One at a time.
 class StopSignals {
  public:
   StopSignals();
@@ -19,8 +21,9 @@ class StopSignals {
   [[nodiscard]] const std::atomic<int>& number() const;
 
  private:
-  struct sigaction old_interrupt_ {};
-  struct sigaction old_terminate_ {};
+  static constexpr std::array<int, 3> kSignals = {SIGINT, SIGTERM, SIGHUP};
+  std::array<struct sigaction, 3> old_{};
+  struct sigaction old_pipe_ {};
 };
 
 }  // namespace trireme

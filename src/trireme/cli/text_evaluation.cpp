@@ -121,6 +121,9 @@ class RankEvaluation {
 
 EvaluationResult evaluate_text(const EvaluationRequest& request, const WindowTable& windows) {
   const EvaluationPlan plan = plan_of(request);
+  std::int64_t needed_bytes = 0;
+  for (const Placement& placement : plan.placements) needed_bytes += placement.arena_bytes;
+  require_memory(needed_bytes, request.layout.world());
   ThreadWorld world(request.layout.world(), {});
   EvaluationResult result;
   run_ranks(world, [&](int rank) {

@@ -16,6 +16,7 @@
 #include "trireme/cli/train_config.h"
 #include "trireme/report/step_timeline.h"
 #include "trireme/report/table.h"
+#include "trireme/train/config_file.h"
 #include "trireme/train/trainer.h"
 
 namespace trireme {
@@ -33,8 +34,12 @@ struct TrainArguments {
 /// Prints what happens, and counts it.
 class RunObserver final : public TrainObserver {
  public:
-  RunObserver(RunLog& log, std::int64_t steps) : log_(log), steps_(steps) {}
+  RunObserver(RunLog& log, const TrainConfig& config)
+      : log_(log), config_(config), steps_(config.run.steps) {}
 
+  void on_ready() override {
+    replace_file(run_folder(config_) / "config.toml", config_toml(config_));
+  }
   void on_step(const StepMetrics& metrics, bool is_logging_step) override {
     ++num_steps_;
     seconds_ += metrics.step_seconds;
@@ -67,6 +72,7 @@ class RunObserver final : public TrainObserver {
 
  private:
   RunLog& log_;
+  const TrainConfig& config_;
   std::int64_t steps_;
   std::int64_t num_steps_ = 0, num_evals_ = 0;
   double seconds_ = 0;
@@ -156,14 +162,19 @@ void run_train(const TrainArguments& arguments, const std::vector<ConfigOverride
   RunLog log(session);
   log.print(summary_text(summary));
   log.open(run_folder(config));
-  replace_file(run_folder(config) / "config.toml", config_toml(config));
-  RunObserver observer(log, config.run.steps);
-  const TrainResult result = train(config, plan, data, observer,
-                                   {.dump_dir = arguments.dump_dir,
-                                    .dump_steps = arguments.dump_steps,
-                                    .stop_signal = &signals.number(),
-                                    .resets_affinity = session.resets_affinity});
-  print_end(log, config, plan, result, observer);
+  RunObserver observer(log, config);
+  TrainResult result;
+  try {
+    result = train(config, plan, data, observer,
+                   {.dump_dir = arguments.dump_dir,
+                    .dump_steps = arguments.dump_steps,
+                    .stop_signal = &signals.number(),
+                    .resets_affinity = session.resets_affinity});
+    print_end(log, config, plan, result, observer);
+  } catch (const std::exception& error) {
+    log.log_failure(error.what());
+    throw;
+  }
   if (result.stop_signal != 0) session.exit_code = kExitSignalBase + result.stop_signal;
 }
 
@@ -180,9 +191,11 @@ void add_train_command(CLI::App& app, Session& session,
   command->add_flag("--json", arguments->is_json, "print the dry run as JSON")->needs(dry_run);
   CLI::Option* const dump = command->add_option(
       "--dump", arguments->dump_dir, "folder for gradients and weights of the --dump-steps");
-  command->add_option("--dump-steps", arguments->dump_steps, "steps to dump, for example 1,5")
-      ->delimiter(',')
-      ->needs(dump);
+  CLI::Option* const dump_steps =
+      command->add_option("--dump-steps", arguments->dump_steps, "steps to dump, for example 1,5")
+          ->delimiter(',')
+          ->needs(dump);
+  dump->needs(dump_steps);
   command->footer(
       "Any key of the config file can be given as --section.key VALUE.\n"
       "Example: trireme train configs/demo.toml --layout \"dp=2 zero=1\" --run.steps 20");

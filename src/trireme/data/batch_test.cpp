@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "trireme/base/errors.h"
-#include "trireme/data/test_files.h"
+#include "trireme/base/test_files.h"
 
 namespace trireme {
 namespace {

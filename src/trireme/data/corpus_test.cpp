@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "trireme/base/errors.h"
-#include "trireme/data/test_files.h"
+#include "trireme/base/test_files.h"
 #include "trireme/data/utf8.h"
 
 namespace trireme {
@@ -108,12 +108,8 @@ TEST(Corpus, NamesTheOffsetOfInvalidUtf8) {
 /// Root may read every file, so a test of rights runs as nobody while this lives.
 class AsNobody {
  public:
-  AsNobody() {
-    EXPECT_TRUE(!was_root_ || ::seteuid(65534) == 0);
-  }
-  ~AsNobody() {
-    EXPECT_TRUE(!was_root_ || ::seteuid(0) == 0);
-  }
+  AsNobody() { EXPECT_TRUE(!was_root_ || ::seteuid(65534) == 0); }
+  ~AsNobody() { EXPECT_TRUE(!was_root_ || ::seteuid(0) == 0); }
   AsNobody(const AsNobody&) = delete;
   AsNobody& operator=(const AsNobody&) = delete;
 

@@ -1,8 +1,13 @@
 #include "trireme/execute/arena.h"
 
+#include <algorithm>
 #include <cerrno>
-#include <cstring>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <string>
 #include <sys/mman.h>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -16,7 +21,38 @@ namespace {
 constexpr std::int64_t kHugePageBytes = 2 * 1024 * 1024;
 constexpr std::int64_t kSmallPageBytes = 4096;
 
+/// The first number of a file, or after `key` in it; nothing if the file or number is not there.
+std::optional<std::int64_t> number_in(const char* path, const std::string& key = "") {
+  std::ifstream file(path);
+  std::string word;
+  while (!key.empty() && file >> word && word != key) {
+  }
+  std::int64_t value = 0;
+  if (!(file >> value)) return std::nullopt;
+  return value;
+}
+
+/// Bytes that can still be used: MemAvailable, and what the control group (version 2) leaves.
+std::int64_t available_memory_bytes() {
+  std::int64_t available = std::numeric_limits<std::int64_t>::max();
+  if (const auto kib = number_in("/proc/meminfo", "MemAvailable:")) available = *kib * 1024;
+  const auto limit = number_in("/sys/fs/cgroup/memory.max");
+  const auto used = number_in("/sys/fs/cgroup/memory.current");
+  if (limit && used) available = std::min(available, *limit - *used);
+  return available;
+}
+
 }  // namespace
+
+void require_memory(std::int64_t total_bytes, int num_ranks) {
+  const std::int64_t available = available_memory_bytes();
+  if (total_bytes <= available) return;
+  throw ResourceError(
+      fmt::format("[memory] {} ranks need {} ({} bytes) but {} are available; use a smaller model "
+                  "or micro-batch, "
+                  "more recomputation, or fewer ranks",
+                  num_ranks, format_bytes(total_bytes), total_bytes, format_bytes(available)));
+}
 
 Arena::Arena(std::int64_t bytes) : size_(bytes) {
   // One huge page more than needed, so that the used part can start on a huge-page boundary.
@@ -27,7 +63,7 @@ Arena::Arena(std::int64_t bytes) : size_(bytes) {
     throw ResourceError(
         fmt::format("[memory] an arena of {} ({} bytes) cannot be mapped: {}; use a smaller "
                     "model, micro-batch or more recomputation",
-                    format_bytes(bytes), bytes, std::strerror(errno)));
+                    format_bytes(bytes), bytes, std::generic_category().message(errno)));
   }
   mapping_ = static_cast<std::byte*>(mapping);
   const auto address = reinterpret_cast<std::uintptr_t>(mapping_);

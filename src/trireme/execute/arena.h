@@ -33,4 +33,8 @@ class Arena {
   std::int64_t mapped_ = 0;
 };
 
+/// Throws ResourceError, naming both sizes, if the arenas of `num_ranks` ranks of this process do
+/// not fit into the memory that the system and the process's control group have left.
+void require_memory(std::int64_t total_bytes, int num_ranks);
+
 }  // namespace trireme

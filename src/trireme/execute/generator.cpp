@@ -137,6 +137,7 @@ Generator::Generator(const ModelSpec& spec, int num_threads) : state_(std::make_
   const std::vector<const Program*> programs(both.begin(), both.end());
   const Placement placement = place(programs);
   require_valid(verify_placement(programs, placement));
+  require_memory(placement.arena_bytes, 1);
   set_rank_threads(num_threads, false);
   std::vector<std::unique_ptr<Backend>> backends;
   for (const Program* program : programs) {

@@ -8,6 +8,7 @@
 
 #include "trireme/base/errors.h"
 #include "trireme/base/units.h"
+#include "trireme/comm/threads/gate.h"
 #include "trireme/execute/operand_check.h"
 
 namespace trireme {
@@ -18,12 +19,6 @@ struct PartnerFailed {};
 
 double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-void pause_cpu() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
 }
 
 }  // namespace

@@ -37,8 +37,8 @@ class RankExecutor {
  public:
   /// `programs`, in the order of `placement`, must outlive the executor; `backends` belong to them,
   /// in the same order. `communicator` is the dp group's, nullptr if no program communicates.
-  /// Throws ResourceError if the arena cannot be had, UsageError if a backend needs more workspace
-  /// than planned.
+  /// Throws ResourceError if the arena cannot be had, InternalError if a backend needs more
+  /// workspace than planned.
   RankExecutor(std::vector<const Program*> programs, const Placement& placement,
                std::vector<std::unique_ptr<Backend>> backends, Communicator* communicator,
                ExecutorOptions options);

@@ -1,5 +1,6 @@
 #include "trireme/layout/layout.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 
@@ -70,6 +71,19 @@ void check_batch(const ModelSpec& spec, const Layout& layout, const Batch& batch
         fmt::format("[batch] seq = {} with [model] max_seq = {}: a sequence must not be longer "
                     "than max_seq; use seq = {}",
                     batch.seq, spec.max_seq, spec.max_seq));
+  }
+  // Far beyond any machine, and far enough from the end of 64 bits that no size below can overflow.
+  constexpr double kMaxElems = 0x1p56;
+  const auto widest =
+      static_cast<double>(std::max({spec.hidden, spec.up_width(), spec.vocab, spec.qkv_width()}));
+  const double elems = static_cast<double>(batch.micro_batch) * static_cast<double>(batch.seq) *
+                       widest * static_cast<double>(spec.layers);
+  if (elems > kMaxElems ||
+      static_cast<double>(batch.global_batch) * static_cast<double>(batch.seq) > kMaxElems) {
+    throw UsageError(fmt::format(
+        "[batch] micro_batch = {}, seq = {}, global_batch = {}: activations of this model would "
+        "have more than 2^56 elements; make them smaller",
+        batch.micro_batch, batch.seq, batch.global_batch));
   }
   const std::int64_t sequences = batch.micro_batch * layout.dp;
   if (batch.global_batch % sequences != 0) {

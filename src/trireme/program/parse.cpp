@@ -183,7 +183,10 @@ class ProgramParser {
     buffer.dtype = checked(parse_dtype(words[4]), words[4], "data type");
     buffer.bytes = number<std::int64_t>(value_of(words[5], "bytes"));
     buffer.is_framed = words.size() > 6 && words[6] == "framed";
-    if (buffer.bytes < 0) fail(words[5], "is negative", "give the bytes of the buffer");
+    constexpr std::int64_t kMaxBytes = std::int64_t{1} << 48;
+    if (buffer.bytes < 0 || buffer.bytes > kMaxBytes) {
+      fail(words[5], "is not from 0 to 2^48", "give the bytes of the buffer");
+    }
     if (buffers_.contains(buffer.name))
       fail(words[1], "is declared twice", "give each buffer its own name");
     const std::string name = buffer.name;
@@ -208,9 +211,10 @@ class ProgramParser {
     const auto begin = number<std::int64_t>(inside.substr(0, colon));
     const auto end = number<std::int64_t>(inside.substr(colon + 1, inside.size() - colon - 2));
     if (begin < 0 || end < begin || end > program().buffer(id).bytes) {
-      fail(token,
-           fmt::format("leaves the {} bytes of its buffer (V13)", program().buffer(id).bytes),
-           "keep 0 <= begin <= end <= bytes");
+      throw BrokenRange(
+          fmt::format("[program] line {}: '{}' leaves the {} bytes of its buffer (V13); keep 0 <= "
+                      "begin <= end <= bytes",
+                      line_number_, token, program().buffer(id).bytes));
     }
     return {id, begin, end - begin};
   }

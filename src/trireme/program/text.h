@@ -6,26 +6,32 @@
 #include <string_view>
 #include <vector>
 
+#include "trireme/base/errors.h"
 #include "trireme/program/program.h"
 
 namespace trireme {
 
-/// Header, buffers, parameters, templates and calls of one program:
+/// Header, buffers, parameters, templates and calls of one program, one line each:
 ///
-///     program train rank=0
+///     program train rank=0 micro_batches=2 frames=1 decay_norms=0
 ///     model family=llama layers=2 ...
 ///     layout pp=1 dp=2 ...
 ///     batch seq=64 global_batch=8
 ///     buffer L0.q activations transient f32 bytes=8192
 ///     parameter 3 params.0[0:256] grads.0[0:256]
 ///     template micro.first
-///       FWD QKV layer=0 compute | R x=L0.attn_norm, R w=params.0[0:4096], W y=L0.qkv | free
-///       L0.attn_norm
-///     call micro.first micro_batch=0
+///       FWD ACT layer=0 compute | R x=L0.mlp_up, W y=L0.act | free L0.mlp_up
+///     call micro.first micro_batch=0 frame=0
 ///     end
 ///
 /// An operand without brackets is the whole buffer; [a:b] are bytes a to b of it.
 [[nodiscard]] std::string program_text(const Program& program);
+
+/// The text names a range outside of its buffer: it breaks rule V13 before it is a program.
+class BrokenRange : public UsageError {
+ public:
+  using UsageError::UsageError;
+};
 
 /// Inverse of program_text, for one or more programs in a row. Throws UsageError naming line, token
 /// and rule.

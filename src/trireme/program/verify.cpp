@@ -117,8 +117,9 @@ void require_valid(const std::optional<Violation>& violation) {
   for (const Rule& rule : verified_rules()) {
     if (rule.name == violation->rule) claim = rule.claim;
   }
-  throw UsageError(fmt::format("[verify] {} ({}): {}; rule {}: {}; mend the program or rebuild it",
-                               violation->rule, place, violation->message, violation->rule, claim));
+  throw InternalError(
+      fmt::format("[verify] {} ({}): {}; rule {}: {}; a builder or pass is at fault",
+                  violation->rule, place, violation->message, violation->rule, claim));
 }
 
 }  // namespace trireme

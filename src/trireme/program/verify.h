@@ -38,7 +38,8 @@ struct Rule {
 [[nodiscard]] std::optional<Violation> verify_placement(const std::vector<const Program*>& programs,
                                                         const Placement& placement);
 
-/// Throws UsageError with the violation's rule, rank, instruction and message, if there is one.
+/// For programs that we built: InternalError with the violation's rule, rank, instruction and
+/// message, if there is one.
 void require_valid(const std::optional<Violation>& violation);
 
 }  // namespace trireme

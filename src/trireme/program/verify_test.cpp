@@ -48,7 +48,7 @@ TEST(Verify, NamesRankInstructionRangeFoundAndDue) {
   EXPECT_NE(violation->message.find("grads.0["), std::string::npos);
   EXPECT_NE(violation->message.find("found "), std::string::npos);
   EXPECT_NE(violation->message.find("due: "), std::string::npos);
-  EXPECT_THROW(require_valid(violation), UsageError);
+  EXPECT_THROW(require_valid(violation), InternalError);
   EXPECT_NO_THROW(require_valid(std::nullopt));
 }
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 #include <sstream>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -150,19 +151,26 @@ std::filesystem::path save_checkpoint(CheckpointStore* store, const ModelState& 
 
 Resumed resume_checkpoint(const Checkpoint& checkpoint, ModelState& state,
                           const TrainConfig& config, const Environment& environment) {
-  const auto trainer = nlohmann::json::parse(checkpoint.state.trainer_json);
   Resumed resumed;
-  resumed.notes = option_differences(trainer.value("training", ""), config);
-  add_environment_notes(trainer, environment, resumed.notes);
+  try {
+    const auto trainer = nlohmann::json::parse(checkpoint.state.trainer_json);
+    resumed.notes = option_differences(trainer.value("training", ""), config);
+    add_environment_notes(trainer, environment, resumed.notes);
+    resumed.run.updates = trainer.value("updates", checkpoint.state.step);
+    resumed.run.skipped = trainer.value("skipped", std::int64_t{0});
+  } catch (const nlohmann::json::exception& error) {
+    throw ResourceError(
+        fmt::format("[checkpoint] {}: its member \"trainer\" is not what a trainer wrote ({}); use "
+                    "another checkpoint",
+                    (checkpoint.dir / "state.json").string(), error.what()));
+  }
   load_tensors(ShardedReader(checkpoint.dir, "optimizer"), optimizer_tensors(state), state);
   const auto position = checkpoint.state.data_position.find("train");
-  resumed.run = {.step = checkpoint.state.step,
-                 .updates = trainer.value("updates", checkpoint.state.step),
-                 .skipped = trainer.value("skipped", std::int64_t{0}),
-                 .tokens = checkpoint.state.tokens,
-                 .next_sample = position == checkpoint.state.data_position.end()
-                                    ? checkpoint.state.step * config.batch.global_batch
-                                    : position->second};
+  resumed.run.step = checkpoint.state.step;
+  resumed.run.tokens = checkpoint.state.tokens;
+  resumed.run.next_sample = position == checkpoint.state.data_position.end()
+                                ? checkpoint.state.step * config.batch.global_batch
+                                : position->second;
   return resumed;
 }
 
@@ -175,9 +183,14 @@ void dump_step(const ModelState& state, const DumpRequest& request, Communicator
   const Tensors weights = state.tensors(StateKind::kParameter, "weight.", "");
   tensors.insert(tensors.end(), weights.begin(), weights.end());
   if (group != nullptr && group->rank() != 0) return write_tensors(state, tensors, group, nullptr);
-  std::filesystem::create_directories(request.dir);
+  std::error_code error;
+  std::filesystem::create_directories(request.dir, error);
+  if (error) {
+    throw ResourceError(fmt::format("[dump] {}: {}; name a folder that can be written",
+                                    request.dir.string(), error.message()));
+  }
   const std::filesystem::path path = request.dir / fmt::format("step_{}.safetensors", request.step);
-  std::filesystem::remove(path);
+  std::filesystem::remove(path, error);
   SafetensorsWriter writer(path, specs_of(state, tensors));
   write_tensors(state, tensors, group, &writer);
   writer.finish();
@@ -185,7 +198,7 @@ void dump_step(const ModelState& state, const DumpRequest& request, Communicator
       {"step", request.step}, {"loss", request.loss}, {"grad_norm", request.grad_norm}};
   const std::filesystem::path summary_path =
       request.dir / fmt::format("step_{}.json", request.step);
-  std::filesystem::remove(summary_path);
+  std::filesystem::remove(summary_path, error);
   write_text(summary_path, summary.dump() + "\n");
 }
 

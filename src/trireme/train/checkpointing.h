@@ -33,41 +33,40 @@ struct Environment {
   bool operator==(const Environment&) const = default;
 };
 
-/// Bytes of the files that a save writes.
+/// Bytes of the two tensor files that a save writes.
 [[nodiscard]] std::int64_t checkpoint_bytes(const ModelState& state);
 
-/// Collective over `group`: rank 0 writes model.safetensors (fp32, Hugging Face names),
-/// optimizer.safetensors (NAME.master, NAME.m, NAME.v), config.json and state.json through the
-/// store. Returns the folder on rank 0.
 struct SaveRequest {
   const TrainConfig& config;
   const RunState& run;
   const Environment& environment;
 };
+/// Collective over `group` (nullptr: one rank): rank 0 writes model.safetensors (fp32, Hugging Face
+/// names), optimizer.safetensors (NAME.master, NAME.m, NAME.v), config.json and state.json through
+/// `store`, which is nullptr on the other ranks. Returns the folder on rank 0.
 std::filesystem::path save_checkpoint(CheckpointStore* store, const ModelState& state,
                                       const SaveRequest& request, Communicator* group);
 
-/// Parameters, moments and run state of a verified checkpoint; any layout. Returns one line per
-/// difference between the checkpoint's training options or environment and this run's: the config
-/// wins. Throws UsageError if the model differs.
 struct Resumed {
   RunState run;
-  std::vector<std::string> notes;
+  std::vector<std::string> notes;  ///< differences of options and environment; the config wins
 };
+/// Parameters, moments and run state of a verified checkpoint, whatever layout wrote it. Throws
+/// UsageError if the model differs, ResourceError if the files do not hold what they must.
 [[nodiscard]] Resumed resume_checkpoint(const Checkpoint& checkpoint, ModelState& state,
                                         const TrainConfig& config, const Environment& environment);
 
 /// Parameters alone, from any folder with model.safetensors or its index.
 void load_weights(const std::filesystem::path& folder, ModelState& state);
 
-/// Collective: writes DIR/step_N.safetensors (grad.NAME reduced and unclipped, weight.NAME) and
-/// DIR/step_N.json {loss, grad_norm} on rank 0. Call it right after the step.
 struct DumpRequest {
   std::filesystem::path dir;
   std::int64_t step = 0;
   double loss = 0;
   double grad_norm = 0;
 };
+/// Collective: writes DIR/step_N.safetensors (grad.NAME reduced and unclipped, weight.NAME) and
+/// DIR/step_N.json {step, loss, grad_norm} on rank 0. Call it right after the step.
 void dump_step(const ModelState& state, const DumpRequest& request, Communicator* group);
 
 }  // namespace trireme

@@ -26,7 +26,7 @@ struct RunConfig {
   std::int64_t log_every = 10;
   std::int64_t eval_every = 0;   ///< 0 = never
   std::int64_t eval_tokens = 0;  ///< tokens per evaluation; 0 = the whole held-out part
-  std::string sample = {};       ///< prompt continued at each evaluation; empty = none
+  std::string sample = {};       ///< prompt continued after the last step; empty = none
   OnNonfinite on_nonfinite = OnNonfinite::kStop;
   double peak_gflops = 0.0;  ///< of one rank, for MFU; 0 = measured at start
 

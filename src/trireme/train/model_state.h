@@ -49,9 +49,6 @@ class ModelState {
   /// Stores this rank's part of a full tensor in file layout.
   void store(const StateTensor& tensor, const std::vector<float>& values);
 
-  /// True if every element of the parameters is finite.
-  [[nodiscard]] bool is_finite() const;
-
  private:
   [[nodiscard]] const Parameter& row(const StateTensor& tensor) const;
   [[nodiscard]] const ParameterView& view(const StateTensor& tensor) const;

@@ -137,7 +137,7 @@ Entries run_entries() {
             "Tokens of one evaluation; 0 = the whole held-out part.")
           .at_least(0),
       field("sample", TRI_AT(run.sample),
-            "Prompt that is continued at each evaluation; empty = none.")
+            "Prompt that is continued after the last step; empty = none.")
           .aka({"prompt"}),
       choice("on_nonfinite", TRI_AT(run.on_nonfinite), {"stop", "skip"},
              "What to do when a loss or gradient norm is not finite: stop the run or skip the "

@@ -1,7 +1,6 @@
 #include "trireme/train/run_plan.h"
 
 #include <algorithm>
-#include <thread>
 
 #include "trireme/base/units.h"
 #include "trireme/execute/cpu/threads.h"
@@ -56,8 +55,7 @@ int threads_per_rank(const TrainConfig& config, int num_cores) {
 
 RunPlan make_run_plan(const TrainConfig& config, std::int64_t eval_windows) {
   RunPlan plan;
-  plan.threads_per_rank =
-      threads_per_rank(config, narrow<int>(std::max(1U, std::thread::hardware_concurrency())));
+  plan.threads_per_rank = threads_per_rank(config, num_available_cores());
   for (int rank = 0; rank < config.layout.world(); ++rank) {
     plan.ranks.push_back(rank_plan(config, rank, eval_windows));
   }

@@ -6,7 +6,6 @@
 #include <memory>
 #include <mutex>
 #include <numeric>
-#include <thread>
 
 #include <fmt/format.h>
 
@@ -54,7 +53,7 @@ struct SharedRun {
 int spin_count_for(const TrainConfig& config, int num_threads_per_rank) {
   const int comm_threads = config.layout.dp > 1 ? 1 : 0;
   const int threads = config.layout.world() * (num_threads_per_rank + comm_threads);
-  return threads <= static_cast<int>(std::thread::hardware_concurrency()) ? kSpinCount : 0;
+  return threads <= num_available_cores() ? kSpinCount : 0;
 }
 
 /// One rank's part of the run, on its own thread.
@@ -85,17 +84,19 @@ class RankRun {
     if (is_first()) {
       metrics_.emplace(run_folder(config_) / "metrics.jsonl", run_.step);
       warn_about_disk();
+      shared_.observer.on_ready();
     }
+    const std::int64_t first_step = run_.step;
     const auto start = SteadyClock::now();
     int signal = 0;
     while (run_.step < config_.run.steps && signal == 0) {
       step();
       signal = agreed_stop_signal();
       const bool is_last = run_.step == config_.run.steps || signal != 0;
-      if (plan_.eval && is_due(config_.run.eval_every) && !is_last) evaluate();
+      if (plan_.eval && is_due(config_.run.eval_every) && !is_last) evaluate(true);
       if (is_due(config_.checkpoint.every) && !is_last) save();
     }
-    if (plan_.eval && signal == 0) evaluate();
+    if (plan_.eval && signal == 0) evaluate(run_.step > first_step);
     if (shared_.resume_from == std::nullopt || run_.step != shared_.resume_from->state.step) save();
     finish(signal, seconds_since(start));
   }
@@ -298,14 +299,15 @@ class RankRun {
                              is_due(config_.run.log_every) || run_.step == config_.run.steps);
   }
 
-  void evaluate() {
+  /// Running a finished run again shows its loss, but writes no second line.
+  void evaluate(bool writes_metrics) {
     executor_->run(kEval, {.source = &*eval_source_});
     if (!is_first()) return;
     const auto tokens = executor_->scalar<double>(kEval, "num_tokens");
     const EvalMetrics metrics{.step = run_.step,
                               .loss = executor_->scalar<double>(kEval, "loss") / tokens,
                               .tokens = static_cast<std::int64_t>(tokens)};
-    metrics_->write(metrics);
+    if (writes_metrics) metrics_->write(metrics);
     shared_.result.last_eval = metrics;
     shared_.observer.on_eval(metrics);
   }
@@ -357,11 +359,19 @@ class RankRun {
 /// The checkpoint to go on from, if any.
 std::optional<Checkpoint> find_resume(const TrainConfig& config, const CheckpointStore& store,
                                       TrainObserver& observer) {
-  if (config.checkpoint.resume == "never") return std::nullopt;
-  if (config.checkpoint.resume != "auto") return open_checkpoint(config.checkpoint.resume);
   CheckpointStore::Search search = store.newest_complete();
   for (const std::string& warning : search.warnings) observer.on_note(warning);
-  return std::move(search.newest);
+  if (config.checkpoint.resume == "auto") return std::move(search.newest);
+  std::optional<Checkpoint> start;
+  if (config.checkpoint.resume != "never") start = open_checkpoint(config.checkpoint.resume);
+  const std::int64_t start_step = start ? start->state.step : 0;
+  if (search.newest && search.newest->state.step > start_step) {
+    throw UsageError(fmt::format(
+        "[checkpoint] resume = {} starts after step {}, but {} is there: one folder holds one "
+        "line of steps; choose another run.name, or move that checkpoint away",
+        config.checkpoint.resume, start_step, search.newest->dir.string()));
+  }
+  return start;
 }
 
 }  // namespace
@@ -384,6 +394,9 @@ std::filesystem::path run_folder(const TrainConfig& config) {
 TrainResult train(const TrainConfig& config, const RunPlan& plan, const TrainData& data,
                   TrainObserver& observer, const TrainOptions& options) {
   const int world_size = config.layout.world();
+  std::int64_t needed_bytes = 0;
+  for (const RankPlan& rank : plan.ranks) needed_bytes += rank.placement.arena_bytes;
+  require_memory(needed_bytes, world_size);
   TrainResult result;
   result.arena_bytes.resize(static_cast<std::size_t>(world_size));
   result.bytes_sent.resize(static_cast<std::size_t>(world_size));

@@ -55,6 +55,8 @@ class TrainObserver {
   TrainObserver& operator=(const TrainObserver&) = delete;
   virtual ~TrainObserver() = default;
 
+  /// The state of every rank is in place: the first step is next.
+  virtual void on_ready() {}
   /// `is_logging_step`: a multiple of run.log_every, or the last step.
   virtual void on_step(const StepMetrics& metrics, bool is_logging_step) = 0;
   virtual void on_eval(const EvalMetrics& metrics) = 0;

@@ -26,6 +26,10 @@ void set_rank_threads(int num_threads, bool resets_affinity) {
   ::omp_set_num_threads(num_threads);
 }
 
+int num_available_cores() {
+  return std::max(1, ::omp_get_num_procs());
+}
+
 std::int64_t cpu_workspace_bytes(const Program& program, int num_threads) {
   std::int64_t bytes = 0;
   std::exception_ptr failure;

@@ -12,6 +12,9 @@ namespace trireme {
 /// first thread, and rank threads inherit its mask (measured: half the speed).
 void set_rank_threads(int num_threads, bool resets_affinity);
 
+/// Cores that this process may use, as its affinity was when it started.
+[[nodiscard]] int num_available_cores();
+
 /// Largest workspace that the CPU kernels of `program` need with that team. Creates the kernels in
 /// a thread of its own and drops them.
 [[nodiscard]] std::int64_t cpu_workspace_bytes(const Program& program, int num_threads);
