@@ -34,8 +34,10 @@ struct AttentionForward {
   const float* v = nullptr;  ///< as k
   float* o = nullptr;        ///< [N, H*D], token-major
   float* lse = nullptr;      ///< [B,H,T] natural log of the softmax's denominator
-  DropoutSite dropout = {};  ///< of the probabilities
-  void* scratch = nullptr;   ///< attention_forward_scratch_bytes, alignment 64
+  /// Of the probabilities: Philox counter {16*(i/64) + i%16, key position, sample low, sample high
+  /// << 16 | head}, word (i/16)%4, for the query at position i. Needs query_offset % 64 == 0.
+  DropoutSite dropout = {};
+  void* scratch = nullptr;  ///< attention_forward_scratch_bytes, alignment 64
 };
 
 /// Tiles of each thread; `num_threads` is the OpenMP setting under which the kernel will run (fewer

@@ -88,17 +88,31 @@ inline void expect_same_bits(const Floats& a, const Floats& b, const char* name)
   return 4 * kEps * std::sqrt(num_terms) * term;
 }
 
-/// Runs `body` with `num_threads` OpenMP threads, then restores the setting. One thread under
-/// thread sanitizer, which does not understand libgomp.
-inline void with_threads(int num_threads, const std::function<void()>& body) {
+/// False under thread sanitizer, which reports libgomp's own hand-over between threads as races.
 #ifdef __SANITIZE_THREAD__
-  num_threads = 1;
+constexpr bool kManyThreadsAllowed = false;
+#else
+constexpr bool kManyThreadsAllowed = true;
 #endif
+
+/// Runs `body` with `num_threads` OpenMP threads (one under thread sanitizer), then restores the
+/// setting.
+inline void with_threads(int num_threads, const std::function<void()>& body) {
   const int before = omp_get_max_threads();
-  omp_set_num_threads(num_threads);
+  omp_set_num_threads(kManyThreadsAllowed ? num_threads : 1);
   body();
   omp_set_num_threads(before);
 }
+
+/// Holds every test that names no thread count to one thread under thread sanitizer.
+class ThreadLimit : public ::testing::Environment {
+ public:
+  void SetUp() override {
+    if (!kManyThreadsAllowed) omp_set_num_threads(1);
+  }
+};
+inline ::testing::Environment* const kThreadLimit =
+    ::testing::AddGlobalTestEnvironment(new ThreadLimit);  // googletest deletes it
 
 /// Central difference of f along `direction` against the gradient's dot product with it, in fp64.
 inline void expect_gradient(const std::function<double(const Doubles&)>& f, const Doubles& at,
