@@ -18,7 +18,7 @@ namespace trireme {
 namespace {
 
 std::string version_text() {
-  return fmt::format("trireme {}\noneDNN {} ({})\nkernels {}\n", TRIREME_VERSION,
+  return fmt::format("trireme {}\n{} ({})\nkernels {}\n", TRIREME_VERSION,
                      kernels::matmul_library_version(), kernels::matmul_instruction_set(),
                      kernels::isa_name());
 }
@@ -45,7 +45,7 @@ int parse(CLI::App& app, std::vector<std::string> arguments, const Session& sess
     app.parse(std::move(arguments));
   } catch (const CLI::CallForHelp&) {
     const auto chosen = app.get_subcommands();
-    session.print(chosen.empty() ? app.help() : chosen.front()->help());
+    session.print(chosen.empty() ? app.help() : chosen.front()->help("trireme"));
   } catch (const CLI::CallForVersion&) {
     session.print(version_text());
   } catch (const CLI::ParseError& error) {
