@@ -26,8 +26,8 @@ inline std::string content_of(const std::string& path) {
 /// `arguments` as typed after the program's name, in `folder`.
 inline CommandResult run_trireme(const TestFolder& folder, const std::string& arguments) {
   const std::string err_path = (folder.path() / "stderr.txt").string();
-  const std::string line = "cd '" + folder.path().string() + "' && '" + TRIREME_BINARY + "' " +
-                           arguments + " 2>'" + err_path + "'";
+  const std::string line = "cd '" + folder.path().string() + "' || exit; '" + TRIREME_BINARY +
+                           "' " + arguments + " 2>'" + err_path + "'";
   CommandResult result;
   std::FILE* const pipe = ::popen(line.c_str(), "r");
   if (pipe == nullptr) return result;

@@ -102,7 +102,8 @@ TEST_F(CommandTest, CommandsThatAreNotBuiltAreNamed) {
 }
 
 TEST_F(CommandTest, MisspeltKeyNamesTheNearest) {
-  expect_usage_error("train c.toml --optimizer.learning_rat 1", "optimizer.lr");
+  expect_usage_error("train c.toml --optimizer.learning_rat 1",
+                     "did you mean \"lr\" in [optimizer]");
 }
 
 TEST_F(CommandTest, UnbuiltDegreesAreNamed) {
@@ -212,8 +213,10 @@ TEST_F(CommandTest, TraceIsStrictJson) {
 
 TEST_F(CommandTest, StoppedRunSavesAndContinues) {
   const CommandResult stopped = run(
-      "train c.toml --run.steps 100000 --checkpoint.every 0 --run.eval_every 0 --trace.steps '' & "
-      "child=$!; until grep -q . runs/r/metrics.jsonl 2>/dev/null; do sleep 0.05; done; "
+      "train c.toml --run.steps 100000 --run.log_every 1000 --checkpoint.every 0 --run.eval_every "
+      "0 --trace.steps '' & "
+      "child=$!; until grep -q . runs/r/metrics.jsonl 2>/dev/null || ! kill -0 $child; do sleep "
+      "0.05; done; "
       "kill -INT $child; wait $child");
   EXPECT_EQ(stopped.exit_code, 130) << stopped.out << stopped.err;
   EXPECT_CONTAINS(stopped.out, "stopped by signal 2");
@@ -268,6 +271,10 @@ TEST_F(CommandTest, ProgramWithoutAReductionIsRefusedByTheCheck) {
 TEST_F(CommandTest, FileThatIsNoProgramIsAUsageError) {
   folder_.write("p.txt", "hello\n");
   expect_usage_error("program --check p.txt", "line 1");
+}
+
+TEST_F(CommandTest, MissingProgramFileIsAUsageError) {
+  expect_usage_error("program --check gone.txt", "gone.txt");
 }
 
 TEST_F(CommandTest, GenerationIsAFunctionOfTheSeed) {

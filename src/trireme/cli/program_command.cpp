@@ -77,24 +77,6 @@ std::optional<Violation> first_violation(const std::vector<Program>& programs) {
   return std::nullopt;
 }
 
-/// The instruction at fault as text, if the violation names one.
-std::string instruction_at(const std::vector<Program>& programs, const Violation& violation) {
-  for (const Program& program : programs) {
-    if (program.request.rank != violation.rank || violation.call < 0 || violation.instruction < 0 ||
-        violation.call >= std::ssize(program.calls)) {
-      continue;
-    }
-    const auto& instructions =
-        program.at(program.calls[static_cast<std::size_t>(violation.call)].template_index)
-            .instructions;
-    if (violation.instruction >= std::ssize(instructions)) continue;
-    return fmt::format(
-        " [{}]",
-        instruction_text(program, instructions[static_cast<std::size_t>(violation.instruction)]));
-  }
-  return "";
-}
-
 void refuse(Session& session, const std::string& message) {
   fmt::print(session.err, "trireme: {}\n", safe_text(message));
   session.exit_code = kExitFailure;
@@ -114,10 +96,9 @@ void check_file(const std::string& path, Session& session) {
     return refuse(session, error.what());
   }
   if (const auto violation = first_violation(programs)) {
-    return refuse(session,
-                  fmt::format("[{}] rank {}, call {}, instruction {}: {}{}", violation->rule,
-                              violation->rank, violation->call, violation->instruction,
-                              violation->message, instruction_at(programs, *violation)));
+    return refuse(session, fmt::format("[{}] rank {}, call {}, instruction {}: {}", violation->rule,
+                                       violation->rank, violation->call, violation->instruction,
+                                       violation->message));
   }
   std::vector<std::string_view> rules;
   for (const Rule& rule : verified_rules()) rules.push_back(rule.name);
@@ -135,7 +116,8 @@ void add_program_command(CLI::App& app, Session& session,
   CLI::Option* const config =
       command->add_option("config", arguments->config, "config file (TOML)");
   CLI::Option* const check =
-      command->add_option("--check", arguments->check, "verify the programs in this file");
+      command->add_option("--check", arguments->check, "verify the programs in this file")
+          ->check(CLI::ExistingFile);
   config->excludes(check);
   command->add_option("--rank", arguments->rank, "a rank, or all")->excludes(check);
   command->add_option("--kind", arguments->kind, "train or eval")
