@@ -47,6 +47,8 @@ class Communicator {
  public:
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
+  Communicator(Communicator&&) = delete;
+  Communicator& operator=(Communicator&&) = delete;
   virtual ~Communicator() = default;
 
   [[nodiscard]] int rank() const { return rank_; }

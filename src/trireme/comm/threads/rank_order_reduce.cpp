@@ -36,7 +36,7 @@ const T* elems_at(const std::byte* bytes, std::int64_t index) {
 template <typename T, typename Op>
 void reduce_block(std::span<const std::byte* const> sources, std::int64_t begin, std::int64_t count,
                   T* __restrict block) {
-  constexpr Op op;
+  const Op op{};
   const T* first = elems_at<T>(sources[0], begin);
   if (sources.size() == 1) {
     std::copy_n(first, count, block);

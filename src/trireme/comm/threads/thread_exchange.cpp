@@ -52,7 +52,7 @@ Channel& ThreadCommunicator::channel_of(const Transfer& transfer) const {
 }
 
 ThreadCommunicator::Pending& ThreadCommunicator::pending_of(const Transfer& transfer) {
-  return pending_[static_cast<std::size_t>(2 * transfer.peer + (transfer.is_send ? 1 : 0))];
+  return pending_[2 * static_cast<std::size_t>(transfer.peer) + (transfer.is_send ? 1U : 0U)];
 }
 
 void ThreadCommunicator::post(const Transfer& transfer) {

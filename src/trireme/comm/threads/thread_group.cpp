@@ -18,7 +18,8 @@ ThreadGroup::ThreadGroup(std::vector<int> world_ranks, std::string_view purpose)
       mailboxes_(world_ranks_.size()) {}
 
 Channel& ThreadGroup::channel(int source, int destination) {
-  return channels_[static_cast<std::size_t>(source * size() + destination)];
+  return channels_[static_cast<std::size_t>(source) * world_ranks_.size() +
+                   static_cast<std::size_t>(destination)];
 }
 
 std::string ThreadGroup::description() const {

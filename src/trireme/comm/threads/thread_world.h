@@ -48,6 +48,8 @@ class ThreadWorld {
   explicit ThreadWorld(int size, ThreadWorldOptions options = {});
   ThreadWorld(const ThreadWorld&) = delete;
   ThreadWorld& operator=(const ThreadWorld&) = delete;
+  ThreadWorld(ThreadWorld&&) = delete;
+  ThreadWorld& operator=(ThreadWorld&&) = delete;
   ~ThreadWorld();
 
   [[nodiscard]] int size() const;
