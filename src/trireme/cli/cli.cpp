@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <new>
 #include <string_view>
@@ -9,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "trireme/base/errors.h"
+#include "trireme/base/nearest.h"
 #include "trireme/cli/commands.h"
 #include "trireme/cli/overrides.h"
 #include "trireme/cli/safe_text.h"
@@ -56,7 +58,19 @@ int parse(CLI::App& app, std::vector<std::string> arguments, const Session& sess
   return session.exit_code;
 }
 
+constexpr std::array<std::string_view, 9> kCommands = {
+    "train", "program", "generate", "eval", "plan", "simulate", "predict", "calibrate", "convert"};
+
+void check_command(const std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments.front().starts_with('-')) return;
+  const std::string& name = arguments.front();
+  if (std::find(kCommands.begin(), kCommands.end(), name) != kCommands.end()) return;
+  throw UsageError(fmt::format("[command line] {}: no such command; did you mean {}?", name,
+                               nearest_name(name, kCommands)));
+}
+
 int run_command(const std::vector<std::string>& arguments, Session& session) {
+  check_command(arguments);
   const SplitArguments split = takes_overrides(arguments)
                                    ? split_overrides(arguments)
                                    : SplitArguments{.plain = arguments, .overrides = {}};

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "trireme/base/errors.h"
 #include "trireme/base/units.h"
 #include "trireme/cli/cli.h"
 #include "trireme/cli/commands.h"
@@ -152,6 +153,12 @@ void run_train(const TrainArguments& arguments, const std::vector<ConfigOverride
   const TrainConfig config =
       train_config({.path = arguments.config, .overrides = overrides, .layout = arguments.layout});
   if (!config.run.sample.empty()) require_byte_tokens(config.model.spec);
+  for (const std::int64_t step : arguments.dump_steps) {
+    if (step >= 1 && step <= config.run.steps) continue;
+    throw UsageError(
+        fmt::format("[command line] --dump-steps {}: must be from 1 to run.steps = {}; use {}",
+                    step, config.run.steps, step < 1 ? 1 : config.run.steps));
+  }
   const TrainData data(config);
   const RunPlan plan = make_run_plan(config, data.eval_windows());
   const RunSummary summary{.config = config, .data = data, .plan = plan};

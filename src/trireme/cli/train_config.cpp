@@ -27,6 +27,12 @@ ModelSpec spec_beside(const ModelSpec& given, const ModelFolder& folder) {
 }  // namespace
 
 TrainConfig train_config(const ConfigArguments& arguments) {
+  for (const ConfigOverride& option : arguments.overrides) {
+    if (arguments.layout.empty() || !option.name.starts_with("layout.")) continue;
+    throw UsageError(fmt::format(
+        "[command line] --layout and --{}: both say how training is cut; give one of them",
+        option.name));
+  }
   TrainConfig config = load_config(arguments.path, arguments.overrides);
   parse_layout_text(arguments.layout, config.layout, config.batch);
   if (!config.model.checkpoint.empty()) {

@@ -1,6 +1,7 @@
 #include "trireme/train/config.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -104,6 +105,29 @@ void check_intervals(const TrainConfig& config) {
 
 }  // namespace
 
+namespace {
+
+/// A link so slow that a message takes longer than a day is a mistake, not a model.
+void check_ranks(const RanksConfig& ranks) {
+  constexpr double kLeastGbPerS = 1e-6;
+  if (ranks.link_gb_per_s == 0.0 || ranks.link_gb_per_s >= kLeastGbPerS) return;
+  throw UsageError(
+      fmt::format("[layout] link_gb_per_s = {}: must be 0 (off) or at least {}; use {}",
+                  ranks.link_gb_per_s, kLeastGbPerS, kLeastGbPerS));
+}
+
+void check_resume(const CheckpointConfig& checkpoint) {
+  const std::string& resume = checkpoint.resume;
+  if (resume == "auto" || resume == "never" || std::filesystem::is_directory(resume)) return;
+  throw UsageError(
+      fmt::format("[checkpoint] resume = \"{}\": must be \"auto\", \"never\" or a checkpoint's "
+                  "folder, and there "
+                  "is no such folder; use \"auto\"",
+                  resume));
+}
+
+}  // namespace
+
 TrainConfig checked(TrainConfig config) {
   check_each_option(config);
   check_run_folder(config.run);
@@ -112,6 +136,8 @@ TrainConfig checked(TrainConfig config) {
   check_vocabulary(config.model.spec);
   check_schedule(config);
   check_intervals(config);
+  check_ranks(config.ranks);
+  check_resume(config.checkpoint);
   return config;
 }
 

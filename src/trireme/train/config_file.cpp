@@ -177,7 +177,22 @@ Assignment assignment(const Option& option, const toml::node& node, const Source
   return {&option, std::move(value), std::move(where)};
 }
 
+/// A dotted key of thousands of parts would overrun the stack of the TOML reader.
+void check_line_lengths(std::string_view text, const Source& source) {
+  constexpr std::size_t kMaxLineBytes = 8192;
+  int line = 1;
+  for (std::size_t begin = 0; begin < text.size(); ++line) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    if (end - begin > kMaxLineBytes) {
+      throw UsageError(fmt::format("[{}:{}] a line of {} bytes: lines hold at most {}; break it",
+                                   source.name, line, end - begin, kMaxLineBytes));
+    }
+    begin = end + 1;
+  }
+}
+
 toml::table parsed(std::string_view text, const Source& source) {
+  check_line_lengths(text, source);
   try {
     return toml::parse(text, source.name);
   } catch (const toml::parse_error& error) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 
@@ -161,6 +162,15 @@ void ModelState::store(const StateTensor& tensor, const std::vector<float>& valu
   }
   const Piece piece = piece_of(tensor, dp_rank_);
   std::copy_n(in_root_order.begin() + piece.begin, piece.values.size(), piece.values.begin());
+}
+
+bool ModelState::has_finite_parameters() const {
+  return std::all_of(program_.parameters.begin(), program_.parameters.end(),
+                     [&](const ParameterSlot& slot) {
+                       const auto values = executor_.values<float>(program_index_, slot.parameter);
+                       return std::all_of(values.begin(), values.end(),
+                                          [](float value) { return std::isfinite(value); });
+                     });
 }
 
 std::vector<float> read_tensor(const ShardedReader& reader, const std::string& name,

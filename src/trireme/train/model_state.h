@@ -46,6 +46,9 @@ class ModelState {
   /// in the same order; nullptr = a single rank.
   [[nodiscard]] std::vector<float> gather(const StateTensor& tensor, Communicator* group) const;
 
+  /// True if every element of this rank's parameters is finite.
+  [[nodiscard]] bool has_finite_parameters() const;
+
   /// Stores this rank's part of a full tensor in file layout.
   void store(const StateTensor& tensor, const std::vector<float>& values);
 

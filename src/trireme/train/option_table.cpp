@@ -124,6 +124,7 @@ Entries run_entries() {
           .aka({"random_seed"}),
       field("steps", TRI_AT(run.steps), "Optimizer steps of the whole run.")
           .at_least(1)
+          .at_most(1e12)
           .required()
           .learns()
           .aka({"max_steps", "num_steps", "train_iters", "max_iters", "iterations"}),
@@ -145,7 +146,8 @@ Entries run_entries() {
           .learns(),
       field("peak_gflops", TRI_AT(run.peak_gflops),
             "Peak of one rank for MFU, in 10^9 FLOP/s; 0 = measured at start.")
-          .at_least(0),
+          .at_least(0)
+          .at_most(1e9),
   };
 }
 
@@ -197,6 +199,7 @@ Entries model_entries() {
           .aka({"rope_theta", "rotary_base"}),
       field("norm_eps", TRI_AT(model.spec.norm_eps), "Added to the variance in a norm.")
           .above(0)
+          .at_most(1)
           .aka({"rms_norm_eps", "layernorm_epsilon"}),
       field("tied", TRI_AT(model.spec.tied),
             "One table as embedding and as head; always true for gpt2.")
@@ -310,10 +313,12 @@ Entries pipeline_and_rank_entries() {
           .at_least(0),
       field("link_latency_us", TRI_AT(ranks.link_latency_us),
             "Imitated link between thread ranks: microseconds added to a message; 0 = off.")
-          .at_least(0),
+          .at_least(0)
+          .at_most(1e9),
       field("link_gb_per_s", TRI_AT(ranks.link_gb_per_s),
             "Imitated link between thread ranks: speed in 10^9 bytes/s; 0 = off.")
-          .at_least(0),
+          .at_least(0)
+          .at_most(1e9),
   };
 }
 
@@ -351,12 +356,14 @@ Entries optimizer_entries() {
           .learns()
           .aka({"beta1", "beta2", "adam_betas", "adam_beta1", "adam_beta2"}),
       field("eps", TRI_AT(optimizer.eps), "Added to the root of the second moment.")
-          .above(0)
+          .at_least(1e-30)
+          .at_most(1)
           .learns()
           .aka({"adam_eps", "adam_epsilon", "epsilon"}),
       field("weight_decay", TRI_AT(optimizer.weight_decay),
             "Decoupled weight decay per step, times the learning rate.")
           .at_least(0)
+          .at_most(1e6)
           .learns()
           .aka({"wd"}),
       field("decay_norms", TRI_AT(optimizer.decay_norms),
@@ -403,7 +410,8 @@ Entries checkpoint_entries() {
           .aka({"save_total_limit", "keep_latest_k"}),
       field("keep_every", TRI_AT(checkpoint.keep_every),
             "Checkpoints at multiples of this many steps are never deleted; 0 = none.")
-          .at_least(0),
+          .at_least(0)
+          .at_most(1e12),
       later("async", false, "saving while training goes on", "Save in the background."),
       field("resume", TRI_AT(checkpoint.resume),
             "\"auto\" (from the run's newest checkpoint, if any), \"never\", or a checkpoint's "

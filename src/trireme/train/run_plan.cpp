@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
+#include "trireme/base/errors.h"
 #include "trireme/base/units.h"
 #include "trireme/execute/cpu/threads.h"
 #include "trireme/program/build.h"
@@ -49,6 +52,12 @@ std::int64_t RunPlan::memory_bytes() const {
 }
 
 int threads_per_rank(const TrainConfig& config, int num_cores) {
+  if (config.ranks.threads_per_rank > num_cores) {
+    throw UsageError(fmt::format(
+        "[layout] threads_per_rank = {}: this machine has {} cores for the process, and more "
+        "threads than cores only wait for each other; use {} or less, or 0",
+        config.ranks.threads_per_rank, num_cores, num_cores));
+  }
   if (config.ranks.threads_per_rank > 0) return config.ranks.threads_per_rank;
   return std::max(1, num_cores / config.layout.world());
 }

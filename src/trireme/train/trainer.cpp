@@ -312,7 +312,15 @@ class RankRun {
     shared_.observer.on_eval(metrics);
   }
 
+  /// Weights that are not finite never replace a good checkpoint. Parameters are the same on all
+  /// ranks.
   void save() {
+    if (!state_->has_finite_parameters()) {
+      throw ResourceError(fmt::format(
+          "[train] after step {} some weights are not finite, so nothing is saved; resume an "
+          "earlier checkpoint with a lower optimizer.lr or weight_decay",
+          run_.step));
+    }
     const auto folder = save_checkpoint(
         is_first() ? shared_.store : nullptr, *state_,
         {.config = config_, .run = run_, .environment = environment()}, host_.get());
