@@ -34,8 +34,11 @@ StopSignals::StopSignals() {
   action.sa_flags = SA_RESTART;
   for (std::size_t i = 0; i < kSignals.size(); ++i) {
     ::sigaction(kSignals[i], nullptr, &old_[i]);
-    if (old_[i].sa_handler != SIG_IGN)
-      ::sigaction(kSignals[i], &action, nullptr);  // as nohup wants it
+    // nohup asks to live on without a terminal; a shell that starts jobs in the background ignores
+    // SIGINT for them, but who sends it to this process means it.
+    if (kSignals[i] == SIGHUP && old_[i].sa_handler == SIG_IGN) continue;
+    ::sigaction(kSignals[i], &action, nullptr);
+    ::sigaction(kSignals[i], &action, nullptr);  // as nohup wants it
   }
   struct sigaction ignore {};
   ignore.sa_handler = SIG_IGN;

@@ -356,7 +356,7 @@ Entries optimizer_entries() {
           .learns()
           .aka({"beta1", "beta2", "adam_betas", "adam_beta1", "adam_beta2"}),
       field("eps", TRI_AT(optimizer.eps), "Added to the root of the second moment.")
-          .at_least(1e-30)
+          .above(0)
           .at_most(1)
           .learns()
           .aka({"adam_eps", "adam_epsilon", "epsilon"}),
