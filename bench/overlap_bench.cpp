@@ -87,6 +87,7 @@ steps = [{}]
 void run_once(Mode& mode, const TrainConfig& config) {
   const TrainData data(config);
   const RunPlan plan = make_run_plan(config, 0);
+  fs::remove_all(run_folder(config));
   fs::create_directories(run_folder(config));
   StepTimes times;
   const TrainResult result = train(config, plan, data, times);
@@ -98,9 +99,7 @@ void run_once(Mode& mode, const TrainConfig& config) {
                        .stream = trace.stream,
                        .times = &trace.times});
   }
-  mode.timeline = step_timeline(fmt::format("{}: {:.1f} ms a step (median of this round)",
-                                            mode.name, median(times.seconds) * 1e3),
-                                records);
+  mode.timeline = step_timeline(mode.name, records);
 }
 
 }  // namespace

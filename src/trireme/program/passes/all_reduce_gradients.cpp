@@ -10,6 +10,14 @@ void all_reduce_gradients(Program& program) {
     const BufferId grads = *program.find_buffer(root_name("grads", root));
     program.at(reduce).instructions.push_back(all_reduce(program, program.whole(grads)));
   }
+  // The communication stream would start each reduction as soon as its bucket is written. That is
+  // overlap, a pass of its own: here the first reduction, and so all of them, waits for the last
+  // backward instruction.
+  const auto& backward = program.at(last_micro_template(program)).instructions;
+  program.at(reduce).instructions.front().waits.push_back(
+      {.stream = Stream::kCompute,
+       .calls_back = 1,
+       .instruction = static_cast<int>(backward.size()) - 1});
   program.calls.insert(program.calls.end() - 1, {.template_index = reduce});
 }
 

@@ -9,11 +9,12 @@ namespace trireme {
 
 void overlap_reductions(Program& program) {
   const int reduce = *program.find_template("reduce");
-  const std::vector<Instruction> reductions = std::move(program.at(reduce).instructions);
+  std::vector<Instruction> reductions = std::move(program.at(reduce).instructions);
   auto& backward = program.at(last_micro_template(program)).instructions;
-  for (const Instruction& reduction : reductions) {
+  for (Instruction& reduction : reductions) {
     const int writer = last_writer(backward, reduction.uses.front().range);
     TRI_CHECK(writer >= 0);
+    reduction.waits.clear();  // for the end of the backward pass
     backward.insert(backward.begin() + writer + 1, reduction);
   }
   erase_template(program, reduce);
