@@ -69,6 +69,7 @@ micro_batch = 1
 global_batch = 4
 [layout]
 dp = 2
+zero = 1
 dp_sync = "{}"
 bucket_mib = 3
 threads_per_rank = 1
@@ -109,8 +110,8 @@ int main(int argc, char** argv) {
   using namespace trireme;
   CLI::App app("Naive, bucketed and overlapped data parallelism over a throttled link");
   std::string svg;
-  int rounds = 5;
-  double gb_per_s = 0.2, latency_us = 20;
+  int rounds = 7;
+  double gb_per_s = 0.25, latency_us = 20;
   app.add_option("--svg", svg, "file for the picture of the last round");
   app.add_option("--rounds", rounds, "interleaved repetitions");
   app.add_option("--link-gb-per-s", gb_per_s, "bytes per second and rank, in 10^9");
@@ -127,8 +128,9 @@ int main(int argc, char** argv) {
     for (Mode& mode : modes) run_once(mode, config_of(mode.name, folder, gb_per_s, latency_us));
   }
   fs::remove_all(folder);
-  fmt::print("2 ranks, 1 thread each, link {} GB/s and {} us; medians of {} rounds of {} steps\n",
-             gb_per_s, latency_us, rounds, kSteps - 1);
+  fmt::print(
+      "2 ranks, 1 thread each, ZeRO-1, link {} GB/s and {} us; medians of {} rounds of {} steps\n",
+      gb_per_s, latency_us, rounds, kSteps - 1);
   fmt::print("dp_sync      ms/step   relative to naive\n");
   for (const Mode& mode : modes) {
     fmt::print("{:<10} {:>9.1f} {:>19.3f}\n", mode.name, median(mode.seconds) * 1e3,
