@@ -79,6 +79,7 @@ global_batch = 12
 dp = 2
 zero = 1
 bucket_mib = 0.01
+threads_per_rank = 1
 [optimizer]
 lr = 1e-2
 clip = 0.5
