@@ -6,17 +6,6 @@
 namespace trireme {
 namespace {
 
-ModelSpec llama() {
-  return resolved({.family = Family::kLlama,
-                   .layers = 2,
-                   .hidden = 24,
-                   .heads = 6,
-                   .kv_heads = 2,
-                   .head_dim = 4,
-                   .ffn = 40,
-                   .vocab = 31,
-                   .max_seq = 16});
-}
 ModelSpec qwen() {
   return resolved({.family = Family::kLlama,
                    .layers = 2,
@@ -76,7 +65,7 @@ void expect_equal_to_rounding(const HarnessResult& run, const HarnessResult& ref
 class Families : public testing::TestWithParam<int> {
  protected:
   [[nodiscard]] static ModelSpec spec() {
-    return GetParam() == 0 ? llama() : GetParam() == 1 ? qwen() : gpt2();
+    return GetParam() == 0 ? small_llama() : GetParam() == 1 ? qwen() : gpt2();
   }
 };
 
@@ -173,7 +162,7 @@ TEST(DataParallel, ParametersOfOneThreeAndSixElementsWorkOnFourRanks) {
 TEST(DataParallel, AllocatedBytesEqualPlannedBytesOnEveryRank) {
   for (const int dp : {1, 2, 4}) {
     for (const int zero : {0, 1}) {
-      const HarnessResult run = run_steps(llama(), {.dp = dp, .zero = zero}, kBatch);
+      const HarnessResult run = run_steps(small_llama(), {.dp = dp, .zero = zero}, kBatch);
       EXPECT_EQ(run.allocated_bytes, run.planned_bytes) << dp << " ranks, zero " << zero;
     }
   }

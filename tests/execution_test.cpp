@@ -13,21 +13,9 @@
 namespace trireme {
 namespace {
 
-ModelSpec small_model() {
-  return resolved({.family = Family::kLlama,
-                   .layers = 2,
-                   .hidden = 24,
-                   .heads = 6,
-                   .kv_heads = 2,
-                   .head_dim = 4,
-                   .ffn = 40,
-                   .vocab = 31,
-                   .max_seq = 16});
-}
-
 /// Bytes of all gradient roots, padding included.
 std::int64_t gradient_bytes(const Layout& layout, const Batch& batch) {
-  const Program program = build_train({.spec = small_model(), .layout = layout, .batch = batch});
+  const Program program = build_train({.spec = small_llama(), .layout = layout, .batch = batch});
   std::int64_t bytes = 0;
   for (const Buffer& buffer : program.buffers) {
     if (buffer.kind == MemoryKind::kGradients) bytes += buffer.bytes;
@@ -45,7 +33,7 @@ TEST(BytesSent, DataParallelSendsTwiceTheGradientsTimesNMinus1OverN) {
     for (const DpSync sync : {DpSync::kNaive, DpSync::kOverlapped}) {
       const Layout layout{.dp = dp, .dp_sync = sync, .bucket_mib = 0.002};
       const Batch batch{.seq = 8, .micro_batch = 1, .global_batch = 12};
-      const HarnessResult run = run_steps(small_model(), layout, batch);
+      const HarnessResult run = run_steps(small_llama(), layout, batch);
       for (int rank = 0; rank < dp; ++rank) {  // two scalars: token count and loss
         EXPECT_EQ(run.bytes_sent[static_cast<std::size_t>(rank)],
                   2 * gradient_bytes(layout, batch) * (dp - 1) / dp + 2 * scalar_bytes(dp, rank))
@@ -59,7 +47,7 @@ TEST(BytesSent, Zero1SendsAsMuchAsDataParallelAndTheNorm) {
   for (const int dp : {2, 3, 4}) {
     const Layout layout{.dp = dp, .zero = 1, .bucket_mib = 0.002};
     const Batch batch{.seq = 8, .micro_batch = 1, .global_batch = 12};
-    const HarnessResult run = run_steps(small_model(), layout, batch);
+    const HarnessResult run = run_steps(small_llama(), layout, batch);
     for (int rank = 0; rank < dp; ++rank) {
       const std::int64_t reduce_scatter = gradient_bytes(layout, batch) * (dp - 1) / dp;
       const std::int64_t all_gather =
@@ -74,9 +62,9 @@ TEST(BytesSent, Zero1SendsAsMuchAsDataParallelAndTheNorm) {
 TEST(BytesSent, DoNotDependOnAccumulation) {
   const Layout layout{.dp = 2, .bucket_mib = 0.002};
   const HarnessResult one =
-      run_steps(small_model(), layout, {.seq = 8, .micro_batch = 4, .global_batch = 8});
+      run_steps(small_llama(), layout, {.seq = 8, .micro_batch = 4, .global_batch = 8});
   const HarnessResult four =
-      run_steps(small_model(), layout, {.seq = 8, .micro_batch = 1, .global_batch = 8});
+      run_steps(small_llama(), layout, {.seq = 8, .micro_batch = 1, .global_batch = 8});
   EXPECT_EQ(one.bytes_sent, four.bytes_sent);
 }
 
@@ -87,7 +75,7 @@ TEST(Failure, ARankThatThrowsEndsAllRanksWithItsOwnError) {
     if (step == 1 && begins && ++calls == 1) throw std::runtime_error("a rank fails in step 2");
   };
   try {
-    static_cast<void>(run_steps(small_model(), {.dp = 4, .zero = 1},
+    static_cast<void>(run_steps(small_llama(), {.dp = 4, .zero = 1},
                                 {.seq = 8, .micro_batch = 1, .global_batch = 4}, options));
     FAIL() << "did not throw";
   } catch (const std::runtime_error& error) {
@@ -104,7 +92,7 @@ TEST(Failure, AnExceptionInTheMiddleOfAStepEndsAllRanksWithItsOwnError) {
     std::fill(labels.begin(), labels.end(), 2);
   };
   EXPECT_THROW(
-      static_cast<void>(run_steps(small_model(), {.dp = 3, .zero = 1},
+      static_cast<void>(run_steps(small_llama(), {.dp = 3, .zero = 1},
                                   {.seq = 8, .micro_batch = 1, .global_batch = 6}, options)),
       InternalError);
 }
@@ -119,7 +107,7 @@ void run_with_a_race() {
       }
     }
   };
-  static_cast<void>(run_steps(small_model(), {.dp = 2, .zero = 1, .bucket_mib = 0.002},
+  static_cast<void>(run_steps(small_llama(), {.dp = 2, .zero = 1, .bucket_mib = 0.002},
                               {.seq = 8, .micro_batch = 1, .global_batch = 4}, options));
   std::exit(
       0);  // the thread sanitizer turns this into its own exit code when it has reported something

@@ -215,6 +215,18 @@ class HarnessRank {
 
 }  // namespace
 
+ModelSpec small_llama() {
+  return resolved({.family = Family::kLlama,
+                   .layers = 2,
+                   .hidden = 24,
+                   .heads = 6,
+                   .kv_heads = 2,
+                   .head_dim = 4,
+                   .ffn = 40,
+                   .vocab = 31,
+                   .max_seq = 16});
+}
+
 HarnessResult run_steps(const ModelSpec& spec, const Layout& layout, const Batch& batch,
                         const HarnessOptions& options) {
   check_layout(spec, layout, batch);

@@ -13,6 +13,10 @@
 
 namespace trireme {
 
+/// Grouped heads and no two sizes alike: hidden 24, 6 query and 2 key/value heads of 4,
+/// vocabulary 31.
+[[nodiscard]] ModelSpec small_llama();
+
 using NamedTensors = std::map<std::string, std::vector<float>>;
 
 struct HarnessOptions {
