@@ -93,14 +93,7 @@ void run_once(Mode& mode, const TrainConfig& config) {
   StepTimes times;
   const TrainResult result = train(config, plan, data, times);
   mode.seconds.push_back(median(times.seconds));
-  std::vector<StreamRecord> records;
-  for (const RankTrace& trace : result.traces) {
-    records.push_back({.program = &plan.ranks[static_cast<std::size_t>(trace.rank)].train,
-                       .rank = trace.rank,
-                       .stream = trace.stream,
-                       .times = &trace.times});
-  }
-  mode.timeline = step_timeline(mode.name, records);
+  mode.timeline = step_timeline(mode.name, result.traces);
 }
 
 }  // namespace

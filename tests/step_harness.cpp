@@ -3,22 +3,20 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <memory>
-#include <numeric>
-#include <optional>
+#include <utility>
 
 #include "trireme/base/philox.h"
 #include "trireme/base/units.h"
 #include "trireme/comm/threads/run_ranks.h"
 #include "trireme/comm/threads/thread_world.h"
-#include "trireme/execute/cpu/cpu_backend.h"
-#include "trireme/execute/cpu/threads.h"
+#include "trireme/execute/thread_rank.h"
 #include "trireme/program/build.h"
-#include "trireme/program/verify.h"
 #include "trireme/train/batch_sources.h"
 
 namespace trireme {
 namespace {
+
+constexpr int kTrain = 0, kEval = 1;
 
 void default_sample(std::int64_t vocab, std::int64_t sample, std::span<std::int32_t> tokens,
                     std::span<std::int32_t> labels) {
@@ -85,34 +83,18 @@ class HarnessSource final : public BatchSource {
   std::int64_t num_valid_tokens_ = 0;
 };
 
-struct RankPrograms {
-  Program train;
-  Program eval;
-  Placement placement;
-};
-
 std::vector<RankPrograms> plan(const BuildRequest& base, const HarnessOptions& options) {
-  std::vector<RankPrograms> ranks;
-  std::vector<Program> train, eval;
+  std::vector<std::vector<Program>> programs;
   for (int rank = 0; rank < base.layout.world(); ++rank) {
     BuildRequest request = base;
     request.rank = rank;
-    RankPrograms programs{.train = build_train(request), .eval = {}, .placement = {}};
-    programs.eval = build_eval(request, 2, roots_of(programs.train));
-    const std::int64_t workspace = std::max(cpu_workspace_bytes(programs.train, options.threads),
-                                            cpu_workspace_bytes(programs.eval, options.threads));
-    set_workspace_bytes(programs.train, workspace);
-    set_workspace_bytes(programs.eval, workspace);
-    programs.placement = place({&programs.train, &programs.eval});
-    require_valid(verify_placement({&programs.train, &programs.eval}, programs.placement));
-    train.push_back(programs.train);
-    eval.push_back(programs.eval);
-    ranks.push_back(std::move(programs));
+    Program train = build_train(request);
+    Program eval = build_eval(request, 2, roots_of(train));
+    programs.push_back({std::move(train), std::move(eval)});
   }
-  require_valid(verify(train));
-  require_valid(verify(eval));
-  for (RankPrograms& programs : ranks) {
-    if (options.mutate) options.mutate(programs.train);
+  std::vector<RankPrograms> ranks = make_ready(std::move(programs), options.threads);
+  for (RankPrograms& rank : ranks) {
+    if (options.mutate) options.mutate(rank.programs[kTrain]);
   }
   return ranks;
 }
@@ -123,27 +105,13 @@ class HarnessRank {
   HarnessRank(const RankPrograms& programs, ThreadWorld& world, const HarnessOptions& options)
       : programs_(programs),
         options_(options),
-        rank_(programs.train.request.rank),
-        source_(programs.train, options) {
-    set_rank_threads(options.threads, false);
-    if (world.size() > 1) {
-      std::vector<int> ranks(static_cast<std::size_t>(world.size()));
-      std::iota(ranks.begin(), ranks.end(), 0);
-      dp_ = world.communicator(rank_, ranks, "dp");
-      host_ = world.communicator(rank_, ranks, "host");
-    }
-    std::vector<std::unique_ptr<Backend>> backends;
-    for (const Program* program : {&programs.train, &programs.eval}) {
-      backends.push_back(std::make_unique<CpuBackend>(*program, options.threads));
-    }
-    executor_.emplace(
-        std::vector<const Program*>{&programs.train, &programs.eval}, programs.placement,
-        std::move(backends), dp_.get(),
-        ExecutorOptions{.spin_count = 0, .abort = [this, &world](std::exception_ptr cause) {
-                          world.abort(rank_, std::move(cause));
-                        }});
-    state_.emplace(programs.train, *executor_, 0);
-    options.fill ? options.fill(*state_) : state_->initialize(options.seed);
+        train_(programs.programs[kTrain]),
+        rank_(train_.request.rank),
+        source_(train_, options),
+        resources_(programs, world, rank_, {.num_threads = options.threads}),
+        executor_(resources_.executor()),
+        state_(train_, executor_, kTrain) {
+    options.fill ? options.fill(state_) : state_.initialize(options.seed);
   }
 
   void run(HarnessResult& result) {
@@ -151,7 +119,7 @@ class HarnessRank {
       set_hyper(step + 1);
       source_.set_step(step);
       if (options_.on_run) options_.on_run(step, true);
-      executor_->run(0, {.source = &source_, .seed = options_.seed, .step = step + 1});
+      executor_.run(0, {.source = &source_, .seed = options_.seed, .step = step + 1});
       if (options_.on_run) options_.on_run(step, false);
       if (rank_ == 0) report(result);
       if (step == 0) collect(StateKind::kGradient, "", result.first_gradients);
@@ -161,15 +129,14 @@ class HarnessRank {
     collect(StateKind::kMoment1, ".m", result.moments);
     collect(StateKind::kMoment2, ".v", result.moments);
     const auto rank = static_cast<std::size_t>(rank_);
-    result.allocated_bytes[rank] = executor_->arena_bytes();
+    result.allocated_bytes[rank] = executor_.arena_bytes();
     result.planned_bytes[rank] = programs_.placement.arena_bytes;
-    if (dp_) result.bytes_sent[rank] = dp_->bytes_sent();
+    result.bytes_sent[rank] = resources_.bytes_sent();
   }
 
  private:
   void set_hyper(int time) {
-    const auto hyper =
-        executor_->values<double>(0, programs_.train.whole(*programs_.train.find_buffer("hyper")));
+    const auto hyper = executor_.values<double>(0, train_.whole(*train_.find_buffer("hyper")));
     hyper[HyperLayout::kLr] = options_.lr;
     hyper[HyperLayout::kBeta1] = 0.9;
     hyper[HyperLayout::kBeta2] = 0.95;
@@ -181,36 +148,36 @@ class HarnessRank {
   }
 
   void report(HarnessResult& result) {
-    result.losses.push_back(executor_->scalar<double>(0, "loss") /
-                            executor_->scalar<double>(0, "num_tokens"));
-    const auto coefficient =
-        executor_->values<float>(0, programs_.train.whole(*programs_.train.find_buffer("coef")));
+    result.losses.push_back(executor_.scalar<double>(0, "loss") /
+                            executor_.scalar<double>(0, "num_tokens"));
+    const auto coefficient = executor_.values<float>(0, train_.whole(*train_.find_buffer("coef")));
     result.grad_norms.push_back(static_cast<double>(coefficient[CoefficientLayout::kNorm]));
   }
 
   void evaluate(HarnessResult& result) {
-    HarnessSource source(programs_.eval, options_);
+    HarnessSource source(programs_.programs[kEval], options_);
     source.set_step(1000);
-    executor_->run(1, {.source = &source});
+    executor_.run(1, {.source = &source});
     if (rank_ != 0) return;
-    result.eval_losses.push_back(executor_->scalar<double>(1, "loss") /
-                                 executor_->scalar<double>(1, "num_tokens"));
+    result.eval_losses.push_back(executor_.scalar<double>(1, "loss") /
+                                 executor_.scalar<double>(1, "num_tokens"));
   }
 
   void collect(StateKind kind, std::string_view suffix, NamedTensors& out) {
-    for (const StateTensor& tensor : state_->tensors(kind, "", suffix)) {
-      std::vector<float> values = state_->gather(tensor, host_.get());
+    for (const StateTensor& tensor : state_.tensors(kind, "", suffix)) {
+      std::vector<float> values = state_.gather(tensor, resources_.host());
       if (rank_ == 0) out[tensor.name] = std::move(values);
     }
   }
 
   const RankPrograms& programs_;
   const HarnessOptions& options_;
+  const Program& train_;
   int rank_;
   HarnessSource source_;
-  std::unique_ptr<Communicator> dp_, host_;
-  std::optional<RankExecutor> executor_;
-  std::optional<ModelState> state_;
+  ThreadRank resources_;
+  RankExecutor& executor_;
+  ModelState state_;
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -53,14 +54,12 @@ EvaluationRequest request_of(const EvalArguments& arguments, const Session& sess
 }
 
 void run_eval(const EvalArguments& arguments, const Session& session) {
-  EvaluationRequest request = request_of(arguments, session);
+  const EvaluationRequest request = request_of(arguments, session);
   const Corpus corpus({arguments.text}, 0.0);
-  const WindowTable windows(corpus, Split::kTrain, request.batch.seq);
-  request.windows = windows.num_windows();
-  if (arguments.tokens > 0) {
-    request.windows = std::min(request.windows, div_ceil(arguments.tokens, request.batch.seq));
-  }
-  const EvaluationResult result = evaluate_text(request, windows);
+  std::optional<std::int64_t> tokens;
+  if (arguments.tokens > 0) tokens = arguments.tokens;
+  const EvalBatches batches(corpus, Split::kTrain, request.batch.seq, tokens);
+  const EvaluationResult result = evaluate_text(request, batches);
   if (!std::isfinite(result.loss)) {
     throw ResourceError(
         fmt::format("[eval] the loss of {} is not finite; the weights are damaged or training "

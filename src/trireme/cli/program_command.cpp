@@ -51,8 +51,7 @@ void print_programs(const ProgramArguments& arguments, const std::vector<ConfigO
   const RunPlan plan = make_run_plan(config, eval_windows);
   std::vector<std::string> texts;
   for (const int rank : chosen_ranks(arguments.rank, config.layout.world())) {
-    const RankPlan& of_rank = plan.ranks.at(static_cast<std::size_t>(rank));
-    const Program& program = is_eval ? *of_rank.eval : of_rank.train;
+    const Program& program = plan.program(rank, is_eval ? RunPlan::kEval : RunPlan::kTrain);
     texts.push_back(arguments.is_json ? program_json(program) : program_text(program));
   }
   const bool is_list = arguments.is_json && arguments.rank == "all";

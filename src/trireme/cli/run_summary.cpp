@@ -75,7 +75,7 @@ std::string batch_lines(const RunSummary& summary) {
 std::vector<MemoryKind> used_kinds(const RunPlan& plan) {
   std::vector<MemoryKind> kinds;
   for (std::size_t kind = 0; kind < kNumMemoryKinds; ++kind) {
-    for (const RankPlan& rank : plan.ranks) {
+    for (const RankPrograms& rank : plan.ranks) {
       if (rank.placement.kind_bytes.at(kind) == 0) continue;
       kinds.push_back(static_cast<MemoryKind>(kind));
       break;
@@ -102,10 +102,6 @@ std::string memory_table(const RunPlan& plan) {
   return "memory of each rank\n" + text_table(header, rows);
 }
 
-std::int64_t num_instructions(const RankPlan& rank) {
-  return rank.train.num_instructions() + (rank.eval ? rank.eval->num_instructions() : 0);
-}
-
 std::vector<std::string_view> rule_names() {
   std::vector<std::string_view> names;
   for (const Rule& rule : verified_rules()) names.push_back(rule.name);
@@ -114,14 +110,14 @@ std::vector<std::string_view> rule_names() {
 
 std::string verified_line(const RunPlan& plan) {
   std::int64_t instructions = 0;
-  for (const RankPlan& rank : plan.ranks) instructions += num_instructions(rank);
+  for (const RankPrograms& rank : plan.ranks) instructions += rank.num_instructions();
   return fmt::format("verified: {} ({} instructions on {} {})\n", fmt::join(rule_names(), " "),
                      format_count(instructions), plan.ranks.size(),
                      plan.ranks.size() == 1 ? "rank" : "ranks");
 }
 
 Json rank_json(const RunSummary& summary, int rank) {
-  const RankPlan& plan = summary.plan.ranks.at(static_cast<std::size_t>(rank));
+  const RankPrograms& plan = summary.plan.ranks.at(static_cast<std::size_t>(rank));
   const MeshCoord at = summary.config.layout.mesh().coord_of(rank);
   Json bytes = Json::object();
   for (std::size_t kind = 0; kind < kNumMemoryKinds; ++kind) {
@@ -133,7 +129,7 @@ Json rank_json(const RunSummary& summary, int rank) {
           {"bytes", bytes},
           {"arena_bytes", plan.placement.arena_bytes},
           {"lower_bound_bytes", plan.placement.lower_bound_bytes},
-          {"instructions", num_instructions(plan)}};
+          {"instructions", plan.num_instructions()}};
 }
 
 CommOp comm_op_of(Op op) {

@@ -11,9 +11,8 @@ namespace trireme {
 
 struct EvaluationRequest {
   ModelFolder model;
-  Layout layout;             ///< dp only
-  Batch batch;               ///< seq and micro_batch count
-  std::int64_t windows = 0;  ///< of the table, from the first
+  Layout layout;  ///< dp only
+  Batch batch;    ///< seq and micro_batch count
   int threads_per_rank = 1;
   bool resets_affinity = false;
 };
@@ -25,6 +24,6 @@ struct EvaluationResult {
 
 /// Runs the evaluation program on dp thread ranks. Throws what the first failing rank threw.
 [[nodiscard]] EvaluationResult evaluate_text(const EvaluationRequest& request,
-                                             const WindowTable& windows);
+                                             const EvalBatches& batches);
 
 }  // namespace trireme

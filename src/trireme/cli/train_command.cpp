@@ -83,9 +83,10 @@ class RunObserver final : public TrainObserver {
 std::string accounts(const RunPlan& plan, const TrainResult& result, const RunObserver& observer) {
   std::vector<std::vector<std::string>> rows;
   for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
-    const RankPlan& rank = plan.ranks[r];
-    std::int64_t sent = observer.num_steps() * program_bytes_sent(rank.train);
-    if (rank.eval) sent += observer.num_evals() * program_bytes_sent(*rank.eval);
+    const RankPrograms& rank = plan.ranks[r];
+    std::int64_t sent = observer.num_steps() * program_bytes_sent(rank.programs[RunPlan::kTrain]);
+    if (plan.evaluates())
+      sent += observer.num_evals() * program_bytes_sent(rank.programs[RunPlan::kEval]);
     rows.push_back({fmt::format("{}", r), format_count(rank.placement.arena_bytes),
                     format_count(result.arena_bytes[r]), format_count(sent),
                     format_count(result.bytes_sent[r])});
@@ -93,18 +94,6 @@ std::string accounts(const RunPlan& plan, const TrainResult& result, const RunOb
   return "predicted and real bytes of each rank (sent: ring forms, 2(n-1)/n per all-reduce)\n" +
          text_table({"rank", "memory predicted", "memory allocated", "sent predicted", "sent"},
                     rows);
-}
-
-void write_trace(const TrainConfig& config, const RunPlan& plan, const TrainResult& result,
-                 const std::filesystem::path& path) {
-  std::vector<StreamRecord> records;
-  for (const RankTrace& trace : result.traces) {
-    records.push_back({.program = &plan.ranks.at(static_cast<std::size_t>(trace.rank)).train,
-                       .rank = trace.rank,
-                       .stream = trace.stream,
-                       .times = &trace.times});
-  }
-  replace_file(path, chrome_trace_json(step_timeline(config.run.name, records)));
 }
 
 std::string sample_text(const TrainConfig& config, const TrainResult& result, int num_threads) {
@@ -138,7 +127,8 @@ void print_end(RunLog& log, const TrainConfig& config, const RunPlan& plan,
   log.print(fmt::format("checkpoint  {}\nmetrics     {}", result.checkpoint.string(),
                         (folder / "metrics.jsonl").string()));
   if (!result.traces.empty()) {
-    write_trace(config, plan, result, folder / "trace.json");
+    replace_file(folder / "trace.json",
+                 chrome_trace_json(step_timeline(config.run.name, result.traces)));
     log.print(fmt::format("trace       {} (open it in ui.perfetto.dev)",
                           (folder / "trace.json").string()));
   }

@@ -96,9 +96,9 @@ void TrainBatches::fill(std::span<const std::int64_t> samples, std::span<std::in
   }
 }
 
-ValidationBatches::ValidationBatches(const Corpus& corpus, std::int64_t seq_len,
-                                     std::optional<std::int64_t> eval_tokens)
-    : windows_(corpus, Split::kValidation, seq_len), num_windows_(windows_.num_windows()) {
+EvalBatches::EvalBatches(const Corpus& corpus, Split split, std::int64_t seq_len,
+                         std::optional<std::int64_t> eval_tokens)
+    : windows_(corpus, split, seq_len), num_windows_(windows_.num_windows()) {
   if (!eval_tokens) return;
   if (*eval_tokens < 1) {
     throw UsageError(
@@ -109,9 +109,8 @@ ValidationBatches::ValidationBatches(const Corpus& corpus, std::int64_t seq_len,
   num_windows_ = std::min(num_windows_, (*eval_tokens - 1) / seq_len + 1);
 }
 
-void ValidationBatches::fill(std::span<const std::int64_t> windows,
-                             std::span<std::int32_t> tokens_bt,
-                             std::span<std::int32_t> labels_bt) const {
+void EvalBatches::fill(std::span<const std::int64_t> windows, std::span<std::int32_t> tokens_bt,
+                       std::span<std::int32_t> labels_bt) const {
   TRI_CHECK(std::ssize(tokens_bt) == std::ssize(windows) * windows_.seq_len());
   TRI_CHECK(labels_bt.size() == tokens_bt.size());
   for (std::size_t row = 0; row < windows.size(); ++row) {

@@ -61,14 +61,14 @@ class TrainBatches {
   SampleIndex index_;
 };
 
-/// The validation data: windows 0, 1, ... in order, the same at every evaluation. Const and
+/// What an evaluation reads: windows 0, 1, ... of a split in order, the same every time. Const and
 /// thread-safe.
-class ValidationBatches {
+class EvalBatches {
  public:
   /// Evaluates ceil(eval_tokens / seq_len) windows, at most those there are; all of them without
   /// eval_tokens. Throws UsageError as WindowTable does, and unless eval_tokens >= 1.
-  ValidationBatches(const Corpus& corpus, std::int64_t seq_len,
-                    std::optional<std::int64_t> eval_tokens);
+  EvalBatches(const Corpus& corpus, Split split, std::int64_t seq_len,
+              std::optional<std::int64_t> eval_tokens);
 
   [[nodiscard]] std::int64_t num_windows() const { return num_windows_; }
   /// Valid labels of one evaluation.

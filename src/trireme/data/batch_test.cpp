@@ -188,10 +188,10 @@ TEST(TrainBatches, ResumingGivesTheBatchesOfTheStraightRun) {
   }
 }
 
-TEST(ValidationBatches, AreTheHeldOutWindowsInOrder) {
+TEST(EvalBatches, AreTheHeldOutWindowsInOrder) {
   const TestFolder folder;
   const Corpus corpus({folder.write("a.txt", "aaaaavwxyz")}, 0.5);
-  const ValidationBatches batches(corpus, 2, std::nullopt);
+  const EvalBatches batches(corpus, Split::kValidation, 2, std::nullopt);
   ASSERT_EQ(batches.num_windows(), 2);
   EXPECT_EQ(batches.num_tokens(), 4);
   const Batch batch = filled(batches, {0, 1}, 2);
@@ -199,35 +199,36 @@ TEST(ValidationBatches, AreTheHeldOutWindowsInOrder) {
   EXPECT_EQ(batch.labels_bt, (Tokens{'w', 'x', 'y', 'z'}));
 }
 
-TEST(ValidationBatches, RowsBeyondTheEndCarryIgnoredLabels) {
+TEST(EvalBatches, RowsBeyondTheEndCarryIgnoredLabels) {
   const TestFolder folder;
   const Corpus corpus({folder.write("a.txt", "aaaaavwxyz")}, 0.5);
-  const ValidationBatches batches(corpus, 2, 2);
+  const EvalBatches batches(corpus, Split::kValidation, 2, 2);
   ASSERT_EQ(batches.num_windows(), 1);
   const Batch batch = filled(batches, {0, 1}, 2);
   EXPECT_EQ(batch.tokens_bt, (Tokens{'v', 'w', 0, 0}));
   EXPECT_EQ(batch.labels_bt, (Tokens{'w', 'x', kIgnoredLabel, kIgnoredLabel}));
 }
 
-TEST(ValidationBatches, EvalTokensRoundUpToWindowsAndStopAtTheData) {
+TEST(EvalBatches, EvalTokensRoundUpToWindowsAndStopAtTheData) {
   const TestFolder folder;
   const Corpus corpus({folder.write("a.txt", text_of(82))}, 0.5);  // 41 held out: 10 windows of 4
-  EXPECT_EQ(ValidationBatches(corpus, 4, 5).num_windows(), 2);
-  EXPECT_EQ(ValidationBatches(corpus, 4, 8).num_windows(), 2);
-  EXPECT_EQ(ValidationBatches(corpus, 4, 1000).num_windows(), 10);
+  EXPECT_EQ(EvalBatches(corpus, Split::kValidation, 4, 5).num_windows(), 2);
+  EXPECT_EQ(EvalBatches(corpus, Split::kValidation, 4, 8).num_windows(), 2);
+  EXPECT_EQ(EvalBatches(corpus, Split::kValidation, 4, 1000).num_windows(), 10);
 }
 
-TEST(ValidationBatches, RefuseDataWithoutAHeldOutPart) {
+TEST(EvalBatches, RefuseDataWithoutAHeldOutPart) {
   const TestFolder folder;
   const Corpus corpus({folder.write("a.txt", text_of(50))}, 0.0);
-  EXPECT_CONTAINS(message_of<UsageError>([&] { ValidationBatches(corpus, 4, std::nullopt); }),
-                  "0 validation tokens in 1 files");
+  EXPECT_CONTAINS(
+      message_of<UsageError>([&] { EvalBatches(corpus, Split::kValidation, 4, std::nullopt); }),
+      "0 validation tokens in 1 files");
 }
 
-TEST(ValidationBatches, RefuseZeroEvalTokens) {
+TEST(EvalBatches, RefuseZeroEvalTokens) {
   const TestFolder folder;
   const Corpus corpus({folder.write("a.txt", text_of(50))}, 0.5);
-  EXPECT_THROW(ValidationBatches(corpus, 4, 0), UsageError);
+  EXPECT_THROW(EvalBatches(corpus, Split::kValidation, 4, 0), UsageError);
 }
 
 }  // namespace

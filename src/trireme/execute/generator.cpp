@@ -4,16 +4,15 @@
 #include <cmath>
 #include <cstddef>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "trireme/base/errors.h"
 #include "trireme/base/philox.h"
-#include "trireme/execute/cpu/cpu_backend.h"
-#include "trireme/execute/cpu/threads.h"
+#include "trireme/execute/thread_rank.h"
 #include "trireme/program/build.h"
-#include "trireme/program/verify.h"
 
 namespace trireme {
 namespace {
@@ -104,58 +103,45 @@ double uniform(std::uint64_t seed, std::uint64_t index) {
 }  // namespace
 
 struct Generator::State {
-  Program prefill, decode;
-  std::unique_ptr<RankExecutor> executor;
+  std::vector<RankPrograms> ranks;  ///< the only one
+  ThreadWorld world{1};
+  std::optional<ThreadRank> rank;
   TokenSource source;
   std::int64_t length = 0;  ///< tokens in the caches
 
-  [[nodiscard]] const ModelSpec& spec() const { return prefill.request.spec; }
+  [[nodiscard]] const Program& program(int index) const {
+    return ranks.front().programs.at(static_cast<std::size_t>(index));
+  }
+  [[nodiscard]] const ModelSpec& spec() const { return program(kPrefill).request.spec; }
 
   std::span<const float> run(int index, std::span<const std::int32_t> tokens,
                              std::int64_t length_input) {
-    const Program& program = index == kPrefill ? prefill : decode;
+    RankExecutor& executor = rank->executor();
     source.set(tokens);
-    executor->scalar<std::int64_t>(index, "length") = length_input;
-    executor->run(index, {.source = &source});
-    return executor->values<float>(index, program.whole(*program.find_buffer("logits")));
+    executor.scalar<std::int64_t>(index, "length") = length_input;
+    executor.run(index, {.source = &source});
+    const Program& of = program(index);
+    return executor.values<float>(index, of.whole(*of.find_buffer("logits")));
   }
 };
 
 Generator::Generator(const ModelSpec& spec, int num_threads) : state_(std::make_unique<State>()) {
   const BuildRequest request = request_of(spec);
-  state_->prefill = build_prefill(request);
-  state_->decode = build_decode(request);
-  const std::vector<Program*> both = {&state_->prefill, &state_->decode};
-  std::int64_t workspace_bytes = 0;
-  for (const Program* program : both) {
-    workspace_bytes = std::max(workspace_bytes, cpu_workspace_bytes(*program, num_threads));
-  }
-  for (Program* program : both) {
-    set_workspace_bytes(*program, workspace_bytes);
-    require_valid(verify({*program}));
-  }
-  const std::vector<const Program*> programs(both.begin(), both.end());
-  const Placement placement = place(programs);
-  require_valid(verify_placement(programs, placement));
-  require_memory(placement.arena_bytes, 1);
-  set_rank_threads(num_threads, false);
-  std::vector<std::unique_ptr<Backend>> backends;
-  for (const Program* program : programs) {
-    backends.push_back(std::make_unique<CpuBackend>(*program, num_threads));
-  }
-  state_->executor = std::make_unique<RankExecutor>(programs, placement, std::move(backends),
-                                                    nullptr, ExecutorOptions{});
+  state_->ranks = make_ready({{build_prefill(request), build_decode(request)}}, num_threads);
+  require_memory(total_arena_bytes(state_->ranks), 1);
+  state_->rank.emplace(state_->ranks.front(), state_->world, 0,
+                       ThreadRankOptions{.num_threads = num_threads});
 }
 
 Generator::Generator(Generator&& other) noexcept = default;
 Generator::~Generator() = default;
 
 const Program& Generator::program() const {
-  return state_->prefill;
+  return state_->program(kPrefill);
 }
 
 RankExecutor& Generator::executor() {
-  return *state_->executor;
+  return state_->rank->executor();
 }
 
 std::span<const float> Generator::prefill(std::span<const std::int32_t> tokens) {

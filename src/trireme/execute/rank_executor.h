@@ -25,6 +25,14 @@ struct InstructionTime {
   double end_seconds = 0;
 };
 
+/// What one stream of a rank did in one run of `program`.
+struct StreamRecord {
+  const Program* program = nullptr;
+  int rank = 0;
+  Stream stream{};
+  std::vector<InstructionTime> times = {};
+};
+
 struct ExecutorOptions {
   int spin_count = 0;  ///< pauses before a stream that waits for the other one sleeps
   /// Called before a failing compute stream waits for the communication stream, which may be

@@ -123,7 +123,7 @@ Program build_train(const BuildRequest& request) {
 }
 
 Program build_eval(const BuildRequest& request, int num_micro_batches,
-                   const ParameterRoots& roots) {
+                   const std::optional<ParameterRoots>& roots) {
   Program program = start(ProgramKind::kEval, request, num_micro_batches);
   const int micro = program.template_index("micro");
   add_load(program, micro);
@@ -132,7 +132,7 @@ Program build_eval(const BuildRequest& request, int num_micro_batches,
   model.head_loss();
   accumulate(program);
   sum_loss(program);
-  move_into_roots(program, roots);
+  move_into_roots(program, roots ? *roots : single_root(program));
   derive_events(program);
   derive_lifetimes(program);
   return program;

@@ -2,6 +2,8 @@
 // rank.
 #pragma once
 
+#include <optional>
+
 #include "trireme/program/program.h"
 #include "trireme/program/roots.h"
 
@@ -11,9 +13,9 @@ namespace trireme {
 [[nodiscard]] Program build_train(const BuildRequest& request);
 
 /// Evaluation of `num_micro_batches` micro-batches on `request.rank`, with parameters at the places
-/// of `roots`.
+/// of `roots`, those of the program that trains them; else all in one.
 [[nodiscard]] Program build_eval(const BuildRequest& request, int num_micro_batches,
-                                 const ParameterRoots& roots);
+                                 const std::optional<ParameterRoots>& roots = std::nullopt);
 
 /// Generation: `prefill` runs a prompt of up to max_seq tokens and fills the key/value caches,
 /// `decode` one token more. Both end with the logits of the last token. One rank.

@@ -51,12 +51,12 @@ std::string event_category(const Instruction& instruction) {
 Timeline step_timeline(std::string title, const std::vector<StreamRecord>& records) {
   double origin = std::numeric_limits<double>::infinity();
   for (const StreamRecord& record : records) {
-    for (const InstructionTime& time : *record.times) origin = std::min(origin, time.start_seconds);
+    for (const InstructionTime& time : record.times) origin = std::min(origin, time.start_seconds);
   }
   Timeline timeline{
       .title = std::move(title), .stream_names = {"compute", "communication"}, .events = {}};
   for (const StreamRecord& record : records) {
-    for (const InstructionTime& time : *record.times) {
+    for (const InstructionTime& time : record.times) {
       timeline.events.push_back(event_of(record, time, origin));
     }
   }

@@ -15,14 +15,6 @@ namespace trireme {
 /// "forward", "backward", "recompute", "communication", "optimizer" or "other".
 [[nodiscard]] std::string event_category(const Instruction& instruction);
 
-/// What one stream of a rank did in one run of `program`.
-struct StreamRecord {
-  const Program* program = nullptr;
-  int rank = 0;
-  Stream stream{};
-  const std::vector<InstructionTime>* times = nullptr;
-};
-
 /// Streams "compute" and "communication"; time 0 is the start of the first instruction of all.
 [[nodiscard]] Timeline step_timeline(std::string title, const std::vector<StreamRecord>& records);
 

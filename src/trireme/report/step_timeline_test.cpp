@@ -36,7 +36,7 @@ Timeline recorded() {
   static const auto compute = one_second_each(program, Stream::kCompute);
   static const auto comm = one_second_each(program, Stream::kComm);
   return step_timeline(
-      "step 1", {{&program, 1, Stream::kCompute, &compute}, {&program, 1, Stream::kComm, &comm}});
+      "step 1", {{&program, 1, Stream::kCompute, compute}, {&program, 1, Stream::kComm, comm}});
 }
 
 const TraceEvent& event(const Timeline& timeline, std::string_view name) {

@@ -19,7 +19,7 @@ void TrainSource::load(int micro_batch, const MicroBatch& out) {
   if (!out.samples.empty()) std::copy(samples_.begin(), samples_.end(), out.samples.begin());
 }
 
-EvalSource::EvalSource(const ValidationBatches& batches, BatchCut cut, std::int64_t seq,
+EvalSource::EvalSource(const EvalBatches& batches, BatchCut cut, std::int64_t seq,
                        int num_micro_batches)
     : batches_(batches), cut_(cut), windows_(static_cast<std::size_t>(cut.micro_batch)) {
   for (int micro_batch = 0; micro_batch < num_micro_batches; ++micro_batch) {

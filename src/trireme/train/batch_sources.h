@@ -40,14 +40,14 @@ class TrainSource final : public BatchSource {
 
 class EvalSource final : public BatchSource {
  public:
-  /// `batches` outlives the source; the rank evaluates `num_micro_batches` micro-batches.
-  EvalSource(const ValidationBatches& batches, BatchCut cut, std::int64_t seq,
-             int num_micro_batches);
+  /// `batches` outlives the source; the rank evaluates `num_micro_batches` micro-batches. Rows
+  /// beyond the last window have no labels.
+  EvalSource(const EvalBatches& batches, BatchCut cut, std::int64_t seq, int num_micro_batches);
   void load(int micro_batch, const MicroBatch& out) override;
   [[nodiscard]] std::int64_t num_valid_tokens() const override { return num_valid_tokens_; }
 
  private:
-  const ValidationBatches& batches_;
+  const EvalBatches& batches_;
   BatchCut cut_;
   std::int64_t num_valid_tokens_ = 0;
   std::vector<std::int64_t> windows_;

@@ -1,6 +1,7 @@
 #include "trireme/train/run_plan.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -8,46 +9,30 @@
 #include "trireme/base/units.h"
 #include "trireme/execute/cpu/threads.h"
 #include "trireme/program/build.h"
-#include "trireme/program/verify.h"
 
 namespace trireme {
 namespace {
 
-RankPlan rank_plan(const TrainConfig& config, int rank, std::int64_t eval_windows) {
+std::vector<Program> programs_of(const TrainConfig& config, int rank, std::int64_t eval_windows) {
   const BuildRequest request{.spec = config.model.spec,
                              .layout = config.layout,
                              .batch = config.batch,
                              .rank = rank,
                              .decay_norms = config.optimizer.decay_norms};
-  RankPlan plan{.train = build_train(request)};
+  std::vector<Program> programs = {build_train(request)};
   if (eval_windows > 0) {
     const std::int64_t windows_at_once = config.batch.micro_batch * config.layout.dp;
-    plan.eval = build_eval(request, narrow<int>(div_ceil(eval_windows, windows_at_once)),
-                           roots_of(plan.train));
+    programs.push_back(build_eval(request, narrow<int>(div_ceil(eval_windows, windows_at_once)),
+                                  roots_of(programs.front())));
   }
-  return plan;
-}
-
-void verify_kind(const std::vector<RankPlan>& ranks, bool is_eval) {
-  std::vector<Program> programs;
-  for (const RankPlan& rank : ranks) {
-    if (is_eval && !rank.eval) return;
-    programs.push_back(is_eval ? *rank.eval : rank.train);
-  }
-  require_valid(verify(programs));
+  return programs;
 }
 
 }  // namespace
 
-std::vector<const Program*> RankPlan::programs() const {
-  std::vector<const Program*> all = {&train};
-  if (eval) all.push_back(&*eval);
-  return all;
-}
-
 std::int64_t RunPlan::memory_bytes() const {
   std::int64_t most = 0;
-  for (const RankPlan& rank : ranks) most = std::max(most, rank.placement.arena_bytes);
+  for (const RankPrograms& rank : ranks) most = std::max(most, rank.placement.arena_bytes);
   return most;
 }
 
@@ -65,23 +50,11 @@ int threads_per_rank(const TrainConfig& config, int num_cores) {
 RunPlan make_run_plan(const TrainConfig& config, std::int64_t eval_windows) {
   RunPlan plan;
   plan.threads_per_rank = threads_per_rank(config, num_available_cores());
+  std::vector<std::vector<Program>> programs;
   for (int rank = 0; rank < config.layout.world(); ++rank) {
-    plan.ranks.push_back(rank_plan(config, rank, eval_windows));
+    programs.push_back(programs_of(config, rank, eval_windows));
   }
-  // Ranks that differ only along dp run the same kernels: one of them tells what scratch they need.
-  std::int64_t workspace_bytes = 0;
-  for (const Program* program : plan.ranks.front().programs()) {
-    workspace_bytes =
-        std::max(workspace_bytes, cpu_workspace_bytes(*program, plan.threads_per_rank));
-  }
-  for (RankPlan& rank : plan.ranks) {
-    set_workspace_bytes(rank.train, workspace_bytes);
-    if (rank.eval) set_workspace_bytes(*rank.eval, workspace_bytes);
-    rank.placement = place(rank.programs());
-    require_valid(verify_placement(rank.programs(), rank.placement));
-  }
-  verify_kind(plan.ranks, false);
-  verify_kind(plan.ranks, true);
+  plan.ranks = make_ready(std::move(programs), plan.threads_per_rank);
   return plan;
 }
 

@@ -2,36 +2,31 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
-#include "trireme/program/place.h"
-#include "trireme/program/program.h"
+#include "trireme/execute/rank_programs.h"
 #include "trireme/train/config.h"
 
 namespace trireme {
 
-/// Programs of one rank and their places in its arena.
-struct RankPlan {
-  Program train;
-  std::optional<Program> eval = {};
-  Placement placement = {};
-
-  /// In the order of the placement: training, then evaluation.
-  [[nodiscard]] std::vector<const Program*> programs() const;
-};
-
+/// The programs of every rank of a run: training, then evaluation if the run evaluates.
 struct RunPlan {
-  std::vector<RankPlan> ranks;
+  static constexpr int kTrain = 0;
+  static constexpr int kEval = 1;
+
+  std::vector<RankPrograms> ranks;
   int threads_per_rank = 1;
 
+  [[nodiscard]] const Program& program(int rank, int kind) const {
+    return ranks.at(static_cast<std::size_t>(rank)).programs.at(static_cast<std::size_t>(kind));
+  }
+  [[nodiscard]] bool evaluates() const { return ranks.front().programs.size() > kEval; }
   /// Bytes of the fullest rank's arena.
   [[nodiscard]] std::int64_t memory_bytes() const;
 };
 
 /// Builds, verifies and places the programs of all ranks of a checked config. `eval_windows` > 0
-/// adds an evaluation of that many sequences. Throws UsageError if a rule of the verifier is
-/// broken.
+/// adds an evaluation of that many sequences. Throws UsageError for more threads a rank than cores.
 [[nodiscard]] RunPlan make_run_plan(const TrainConfig& config, std::int64_t eval_windows);
 
 /// Threads of a rank: as configured, else cores / ranks, at least 1.

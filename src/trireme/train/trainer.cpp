@@ -5,7 +5,6 @@
 #include <cmath>
 #include <memory>
 #include <mutex>
-#include <numeric>
 
 #include <fmt/format.h>
 
@@ -13,9 +12,10 @@
 #include "trireme/base/units.h"
 #include "trireme/comm/threads/run_ranks.h"
 #include "trireme/comm/threads/thread_world.h"
-#include "trireme/execute/cpu/cpu_backend.h"
 #include "trireme/execute/cpu/threads.h"
+#include "trireme/execute/thread_rank.h"
 #include "trireme/kernels/cpu/isa.h"
+#include "trireme/kernels/cpu/matmul.h"
 #include "trireme/model/flops.h"
 #include "trireme/program/build.h"
 #include "trireme/train/batch_sources.h"
@@ -26,8 +26,7 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-constexpr int kTrain = 0;  // programs of a rank's executor
-constexpr int kEval = 1;
+constexpr int kTrain = RunPlan::kTrain, kEval = RunPlan::kEval;
 constexpr int kSpinCount = 2000;
 constexpr double kPeakSeconds = 0.15;
 
@@ -62,19 +61,23 @@ class RankRun {
   RankRun(SharedRun& shared, int rank)
       : shared_(shared),
         config_(shared.config),
-        plan_(shared.plan.ranks.at(static_cast<std::size_t>(rank))),
+        program_(shared.plan.program(rank, kTrain)),
         rank_(rank),
         cut_{.micro_batch = config_.batch.micro_batch,
              .dp = config_.layout.dp,
-             .dp_rank = config_.layout.mesh().coord_of(rank).dp} {
-    set_rank_threads(shared.plan.threads_per_rank, shared.options.resets_affinity);
-    make_communicators();
-    make_executor();
-    state_.emplace(plan_.train, *executor_, kTrain);
-    source_.emplace(shared.data.train(), cut_, rank_valid_tokens());
-    if (plan_.eval) {
+             .dp_rank = config_.layout.mesh().coord_of(rank).dp},
+        resources_(shared.plan.ranks.at(static_cast<std::size_t>(rank)), shared.world, rank,
+                   {.num_threads = shared.plan.threads_per_rank,
+                    .resets_affinity = shared.options.resets_affinity,
+                    .spin_count = shared.spin_count}),
+        executor_(resources_.executor()),
+        host_(resources_.host()),
+        state_(program_, executor_, kTrain),
+        source_(shared.data.train(), cut_, rank_valid_tokens()) {
+    shared.result.arena_bytes.at(static_cast<std::size_t>(rank)) = executor_.arena_bytes();
+    if (evaluates()) {
       eval_source_.emplace(*shared.data.validation(), cut_, config_.batch.seq,
-                           plan_.eval->num_micro_batches);
+                           shared.plan.program(rank, kEval).num_micro_batches);
     }
   }
 
@@ -93,10 +96,10 @@ class RankRun {
       step();
       signal = agreed_stop_signal();
       const bool is_last = run_.step == config_.run.steps || signal != 0;
-      if (plan_.eval && is_due(config_.run.eval_every) && !is_last) evaluate(true);
+      if (evaluates() && is_due(config_.run.eval_every) && !is_last) evaluate(true);
       if (is_due(config_.checkpoint.every) && !is_last) save();
     }
-    if (plan_.eval && signal == 0) evaluate(run_.step > first_step);
+    if (evaluates() && signal == 0) evaluate(run_.step > first_step);
     if (shared_.resume_from == std::nullopt || run_.step != shared_.resume_from->state.step) save();
     finish(signal, seconds_since(start));
   }
@@ -107,30 +110,9 @@ class RankRun {
     return every > 0 && run_.step % every == 0;
   }
   [[nodiscard]] std::int64_t rank_valid_tokens() const {
-    return plan_.train.num_micro_batches * config_.batch.micro_batch * config_.batch.seq;
+    return program_.num_micro_batches * config_.batch.micro_batch * config_.batch.seq;
   }
-
-  void make_communicators() {
-    const int world = config_.layout.world();
-    if (world == 1) return;
-    std::vector<int> ranks(static_cast<std::size_t>(world));
-    std::iota(ranks.begin(), ranks.end(), 0);
-    dp_ = shared_.world.communicator(rank_, ranks, "dp");
-    host_ = shared_.world.communicator(rank_, ranks, "host");
-  }
-
-  void make_executor() {
-    std::vector<std::unique_ptr<Backend>> backends;
-    for (const Program* program : plan_.programs()) {
-      backends.push_back(std::make_unique<CpuBackend>(*program, shared_.plan.threads_per_rank));
-    }
-    executor_.emplace(plan_.programs(), plan_.placement, std::move(backends), dp_.get(),
-                      ExecutorOptions{.spin_count = shared_.spin_count,
-                                      .abort = [this](std::exception_ptr cause) {
-                                        shared_.world.abort(rank_, std::move(cause));
-                                      }});
-    shared_.result.arena_bytes.at(static_cast<std::size_t>(rank_)) = executor_->arena_bytes();
-  }
+  [[nodiscard]] bool evaluates() const { return shared_.plan.evaluates(); }
 
   /// All ranks at once, as they will compute.
   void measure_peak() {
@@ -158,16 +140,16 @@ class RankRun {
   void prepare_state() {
     if (shared_.resume_from) {
       const Resumed resumed =
-          resume_checkpoint(*shared_.resume_from, *state_, config_, environment());
+          resume_checkpoint(*shared_.resume_from, state_, config_, environment());
       run_ = resumed.run;
       note(fmt::format("resumed {} at step {}", shared_.resume_from->dir.string(), run_.step));
       for (const std::string& line : resumed.notes) note(line);
       return;
     }
     if (config_.model.checkpoint.empty()) {
-      state_->initialize(static_cast<std::uint64_t>(config_.run.seed));
+      state_.initialize(static_cast<std::uint64_t>(config_.run.seed));
     } else {
-      load_weights(config_.model.checkpoint, *state_);
+      load_weights(config_.model.checkpoint, state_);
       note(fmt::format("weights loaded from {}", config_.model.checkpoint));
     }
   }
@@ -177,7 +159,7 @@ class RankRun {
   }
 
   void warn_about_disk() const {
-    const std::int64_t needed = checkpoint_bytes(*state_), available = shared_.store->free_bytes();
+    const std::int64_t needed = checkpoint_bytes(state_), available = shared_.store->free_bytes();
     if (needed <= available) return;
     note(fmt::format("warning: a checkpoint needs {} but {} has {} free; saving will fail",
                      format_bytes(needed), shared_.store->root().string(),
@@ -186,7 +168,7 @@ class RankRun {
 
   void set_hyper(double lr) {
     const auto hyper =
-        executor_->values<double>(kTrain, plan_.train.whole(*plan_.train.find_buffer("hyper")));
+        executor_.values<double>(kTrain, program_.whole(*program_.find_buffer("hyper")));
     const OptimizerConfig& optimizer = config_.optimizer;
     const auto time = static_cast<double>(run_.updates + 1);
     hyper[HyperLayout::kLr] = lr;
@@ -206,21 +188,21 @@ class RankRun {
         std::count(config_.trace.steps.begin(), config_.trace.steps.end(), number) > 0;
     const double lr = learning_rate(lr_schedule(config_), number);
     set_hyper(lr);
-    source_->set_position(run_.next_sample);
+    source_.set_position(run_.next_sample);
     double local_loss = 0;
-    executor_->record_times(is_traced);
-    executor_->run(kTrain, {.source = &*source_,
-                            .seed = static_cast<std::uint64_t>(config_.run.seed),
-                            .step = number,
-                            .local_loss = &local_loss});
-    executor_->record_times(false);
-    if (is_traced) keep_traces(number);
+    executor_.record_times(is_traced);
+    executor_.run(kTrain, {.source = &source_,
+                           .seed = static_cast<std::uint64_t>(config_.run.seed),
+                           .step = number,
+                           .local_loss = &local_loss});
+    executor_.record_times(false);
+    if (is_traced) keep_traces();
 
-    const auto num_tokens = executor_->scalar<double>(kTrain, "num_tokens");
+    const auto num_tokens = executor_.scalar<double>(kTrain, "num_tokens");
     const auto coefficient =
-        executor_->values<float>(kTrain, plan_.train.whole(*plan_.train.find_buffer("coef")));
+        executor_.values<float>(kTrain, program_.whole(*program_.find_buffer("coef")));
     const double loss =
-        num_tokens > 0 ? executor_->scalar<double>(kTrain, "loss") / num_tokens : 0.0;
+        num_tokens > 0 ? executor_.scalar<double>(kTrain, "loss") / num_tokens : 0.0;
     const auto norm = static_cast<double>(coefficient[CoefficientLayout::kNorm]);
     dump_if_asked(number, loss, norm);
     run_.step = number;
@@ -242,11 +224,13 @@ class RankRun {
             .skipped = run_.skipped});
   }
 
-  void keep_traces(std::int64_t number) {
+  void keep_traces() {
     const std::lock_guard lock(shared_.traces_mutex);
     for (const Stream stream : {Stream::kCompute, Stream::kComm}) {
-      shared_.result.traces.push_back(
-          {.step = number, .rank = rank_, .stream = stream, .times = executor_->times(stream)});
+      shared_.result.traces.push_back({.program = &program_,
+                                       .rank = rank_,
+                                       .stream = stream,
+                                       .times = executor_.times(stream)});
     }
   }
 
@@ -254,9 +238,9 @@ class RankRun {
     const auto& steps = shared_.options.dump_steps;
     if (shared_.options.dump_dir.empty() || std::count(steps.begin(), steps.end(), number) == 0)
       return;
-    dump_step(*state_,
+    dump_step(state_,
               {.dir = shared_.options.dump_dir, .step = number, .loss = loss, .grad_norm = norm},
-              host_.get());
+              host_);
   }
 
   /// The update was not applied on any rank. Names the first rank whose own loss is not finite, if
@@ -301,11 +285,11 @@ class RankRun {
 
   /// Running a finished run again shows its loss, but writes no second line.
   void evaluate(bool writes_metrics) {
-    executor_->run(kEval, {.source = &*eval_source_});
+    executor_.run(kEval, {.source = &*eval_source_});
     if (!is_first()) return;
-    const auto tokens = executor_->scalar<double>(kEval, "num_tokens");
+    const auto tokens = executor_.scalar<double>(kEval, "num_tokens");
     const EvalMetrics metrics{.step = run_.step,
-                              .loss = executor_->scalar<double>(kEval, "loss") / tokens,
+                              .loss = executor_.scalar<double>(kEval, "loss") / tokens,
                               .tokens = static_cast<std::int64_t>(tokens)};
     if (writes_metrics) metrics_->write(metrics);
     shared_.result.last_eval = metrics;
@@ -315,15 +299,15 @@ class RankRun {
   /// Weights that are not finite never replace a good checkpoint. Parameters are the same on all
   /// ranks.
   void save() {
-    if (!state_->has_finite_parameters()) {
+    if (!state_.has_finite_parameters()) {
       throw ResourceError(fmt::format(
           "[train] after step {} some weights are not finite, so nothing is saved; resume an "
           "earlier checkpoint with a lower optimizer.lr or weight_decay",
           run_.step));
     }
-    const auto folder = save_checkpoint(
-        is_first() ? shared_.store : nullptr, *state_,
-        {.config = config_, .run = run_, .environment = environment()}, host_.get());
+    const auto folder =
+        save_checkpoint(is_first() ? shared_.store : nullptr, state_,
+                        {.config = config_, .run = run_, .environment = environment()}, host_);
     if (!is_first()) return;
     shared_.result.checkpoint = folder;
     shared_.observer.on_checkpoint(folder);
@@ -339,7 +323,7 @@ class RankRun {
   }
 
   void finish(int signal, double seconds) {
-    if (dp_) shared_.result.bytes_sent.at(static_cast<std::size_t>(rank_)) = dp_->bytes_sent();
+    shared_.result.bytes_sent.at(static_cast<std::size_t>(rank_)) = resources_.bytes_sent();
     if (!is_first()) return;
     shared_.result.run = run_;
     shared_.result.stop_signal = signal;
@@ -350,14 +334,14 @@ class RankRun {
 
   SharedRun& shared_;
   const TrainConfig& config_;
-  const RankPlan& plan_;
+  const Program& program_;  ///< the training step
   int rank_;
   BatchCut cut_;
-  std::unique_ptr<Communicator> dp_;    ///< of the programs, used by their communication stream
-  std::unique_ptr<Communicator> host_;  ///< of the loop itself
-  std::optional<RankExecutor> executor_;
-  std::optional<ModelState> state_;
-  std::optional<TrainSource> source_;
+  ThreadRank resources_;
+  RankExecutor& executor_;
+  Communicator* host_;  ///< nullptr if the rank is alone
+  ModelState state_;
+  TrainSource source_;
   std::optional<EvalSource> eval_source_;
   std::optional<MetricsWriter> metrics_;  ///< rank 0 only
   RunState run_;
@@ -392,7 +376,7 @@ TrainData::TrainData(const TrainConfig& config)
   if (config.run.eval_every <= 0) return;
   std::optional<std::int64_t> tokens;
   if (config.run.eval_tokens > 0) tokens = config.run.eval_tokens;
-  validation_.emplace(corpus_, config.batch.seq, tokens);
+  validation_.emplace(corpus_, Split::kValidation, config.batch.seq, tokens);
 }
 
 std::filesystem::path run_folder(const TrainConfig& config) {
@@ -402,9 +386,7 @@ std::filesystem::path run_folder(const TrainConfig& config) {
 TrainResult train(const TrainConfig& config, const RunPlan& plan, const TrainData& data,
                   TrainObserver& observer, const TrainOptions& options) {
   const int world_size = config.layout.world();
-  std::int64_t needed_bytes = 0;
-  for (const RankPlan& rank : plan.ranks) needed_bytes += rank.placement.arena_bytes;
-  require_memory(needed_bytes, world_size);
+  require_memory(total_arena_bytes(plan.ranks), world_size);
   TrainResult result;
   result.arena_bytes.resize(static_cast<std::size_t>(world_size));
   result.bytes_sent.resize(static_cast<std::size_t>(world_size));

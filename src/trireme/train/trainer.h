@@ -28,7 +28,7 @@ class TrainData {
   [[nodiscard]] const Corpus& corpus() const { return corpus_; }
   [[nodiscard]] const TrainBatches& train() const { return train_; }
   /// Nothing unless the run evaluates.
-  [[nodiscard]] const std::optional<ValidationBatches>& validation() const { return validation_; }
+  [[nodiscard]] const std::optional<EvalBatches>& validation() const { return validation_; }
   [[nodiscard]] std::int64_t eval_windows() const {
     return validation_ ? validation_->num_windows() : 0;
   }
@@ -36,15 +36,7 @@ class TrainData {
  private:
   Corpus corpus_;
   TrainBatches train_;
-  std::optional<ValidationBatches> validation_;
-};
-
-/// What one rank did in one recorded step.
-struct RankTrace {
-  std::int64_t step = 0;
-  int rank = 0;
-  Stream stream{};
-  std::vector<InstructionTime> times;
+  std::optional<EvalBatches> validation_;
 };
 
 /// Told what happens, on rank 0's thread.
@@ -80,8 +72,8 @@ struct TrainResult {
   std::filesystem::path checkpoint;       ///< newest one of this run
   std::vector<std::int64_t> arena_bytes;  ///< as allocated, by rank
   std::vector<std::int64_t> bytes_sent;   ///< by rank, by the programs of all steps of this call
-  std::vector<RankTrace> traces;
-  double peak_flops = 0;  ///< of the whole world; as measured or configured
+  std::vector<StreamRecord> traces;       ///< of the steps of trace.steps; they refer to the plan
+  double peak_flops = 0;                  ///< of the whole world; as measured or configured
   double train_seconds = 0;
 };
 

@@ -10,6 +10,9 @@
 #include <thread>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include "trireme/base/errors.h"
 #include "trireme/execute/cpu/cpu_backend.h"
 
 namespace trireme {
@@ -24,10 +27,22 @@ void set_rank_threads(int num_threads, bool resets_affinity) {
   }
   ::omp_set_dynamic(0);
   ::omp_set_num_threads(num_threads);
+  // A product made for a larger team than it meets leaves a part of its result out, silently.
+  int team = 1;
+#pragma omp parallel
+  {
+#pragma omp single
+    team = ::omp_get_num_threads();
+  }
+  if (team == num_threads) return;
+  throw ResourceError(
+      fmt::format("[threads] OpenMP gives a team of {} threads where {} are configured: no setting "
+                  "may limit it; unset OMP_THREAD_LIMIT and OMP_MAX_ACTIVE_LEVELS, or use {}",
+                  team, num_threads, team));
 }
 
 int num_available_cores() {
-  return std::max(1, ::omp_get_num_procs());
+  return std::max(1, std::min(::omp_get_num_procs(), ::omp_get_thread_limit()));
 }
 
 std::int64_t cpu_workspace_bytes(const Program& program, int num_threads) {

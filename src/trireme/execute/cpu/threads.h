@@ -9,10 +9,12 @@ namespace trireme {
 
 /// Sets the calling thread's OpenMP team; kernels and matrix products created afterwards use it.
 /// With `resets_affinity` the thread may run on any core again: OMP_PROC_BIND binds the process's
-/// first thread, and rank threads inherit its mask (measured: half the speed).
+/// first thread, and rank threads inherit its mask (measured: half the speed). Throws ResourceError
+/// if OpenMP's settings do not allow a team of that size.
 void set_rank_threads(int num_threads, bool resets_affinity);
 
-/// Cores that this process may use, as its affinity was when it started.
+/// Cores that this process may use, as its affinity was when it started, and not more than OpenMP's
+/// settings allow threads.
 [[nodiscard]] int num_available_cores();
 
 /// Largest workspace that the CPU kernels of `program` need with that team. Creates the kernels in

@@ -1,0 +1,39 @@
+// One rank as a thread of this process: its team, its communicators, its kernels and its arena.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "trireme/comm/threads/thread_world.h"
+#include "trireme/execute/rank_executor.h"
+#include "trireme/execute/rank_programs.h"
+
+namespace trireme {
+
+struct ThreadRankOptions {
+  int num_threads = 1;           ///< OpenMP threads of the rank
+  bool resets_affinity = false;  ///< see set_rank_threads
+  int spin_count = 0;            ///< see ExecutorOptions
+};
+
+/// Made, used and destroyed in the rank's own thread.
+class ThreadRank {
+ public:
+  /// `programs` and `world` outlive it. Throws as RankExecutor does.
+  ThreadRank(const RankPrograms& programs, ThreadWorld& world, int rank,
+             const ThreadRankOptions& options);
+
+  [[nodiscard]] RankExecutor& executor() { return *executor_; }
+  /// All ranks, for the host's own messages; nullptr if the rank is alone.
+  [[nodiscard]] Communicator* host() const { return host_.get(); }
+  /// Bytes that the programs have sent.
+  [[nodiscard]] std::int64_t bytes_sent() const { return dp_ ? dp_->bytes_sent() : 0; }
+
+ private:
+  std::unique_ptr<Communicator> dp_;  ///< of the programs: used by their communication stream
+  std::unique_ptr<Communicator> host_;
+  std::optional<RankExecutor> executor_;
+};
+
+}  // namespace trireme
