@@ -44,9 +44,11 @@ std::string_view nearest_name(std::string_view word, std::span<const std::string
                            });
 }
 
-std::string nearest_multiples(std::int64_t value, std::int64_t multiple) {
-  const std::int64_t above = round_up(std::max(value, multiple), multiple);
-  return either_of(value / multiple * multiple, above);
+std::string nearest_multiples(std::int64_t value, std::int64_t multiple, std::int64_t most) {
+  if (multiple > most) return "a smaller divisor";
+  const std::int64_t highest = most / multiple * multiple;
+  if (value > highest) return either_of(0, highest);
+  return either_of(value / multiple * multiple, round_up(std::max(value, multiple), multiple));
 }
 
 std::string nearest_divisors(std::int64_t number, std::int64_t value) {

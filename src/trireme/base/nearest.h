@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,8 +19,11 @@ namespace trireme {
                                             std::span<const std::string_view> candidates);
 
 /// The positive multiples of `multiple` around `value`: nearest_multiples(10, 4) is "8 or 12",
-/// nearest_multiples(3, 4) is "4", nearest_multiples(8, 4) is "8".
-[[nodiscard]] std::string nearest_multiples(std::int64_t value, std::int64_t multiple);
+/// nearest_multiples(3, 4) is "4", nearest_multiples(8, 4) is "8". None above `most`: then "8", or
+/// "a smaller divisor" if there is none at all.
+[[nodiscard]] std::string nearest_multiples(
+    std::int64_t value, std::int64_t multiple,
+    std::int64_t most = std::numeric_limits<std::int64_t>::max());
 
 /// The divisors of `number` around `value`: nearest_divisors(12, 5) is "4 or 6". Needs
 /// number >= 1; takes the square root of `number` steps.

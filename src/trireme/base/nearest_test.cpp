@@ -46,6 +46,13 @@ TEST(NearestMultiples, ArePositive) {
   EXPECT_EQ(nearest_multiples(-9, 4), "4");
 }
 
+TEST(NearestMultiples, StayWithinTheLimit) {
+  EXPECT_EQ(nearest_multiples(11, 4, 11), "8");
+  EXPECT_EQ(nearest_multiples(9, 4, 11), "8");
+  EXPECT_EQ(nearest_multiples(9, 4, 12), "8 or 12");
+  EXPECT_EQ(nearest_multiples(3, 13, 12), "a smaller divisor");
+}
+
 TEST(NearestDivisors, LieBelowAndAbove) {
   EXPECT_EQ(nearest_divisors(12, 5), "4 or 6");
   EXPECT_EQ(nearest_divisors(6, 4), "3 or 6");

@@ -91,7 +91,7 @@ void check_batch(const ModelSpec& spec, const Layout& layout, const Batch& batch
         "[batch] global_batch = {} with micro_batch = {} and dp = {}: must be a multiple of "
         "micro_batch * dp = {}; use global_batch = {}",
         batch.global_batch, batch.micro_batch, layout.dp, sequences,
-        nearest_multiples(batch.global_batch, sequences)));
+        nearest_multiples(batch.global_batch, sequences, kMaxBatchField)));
   }
 }
 

@@ -62,7 +62,7 @@ void fill_derived(ModelSpec& spec) {
     throw UsageError(fmt::format(
         "[model] hidden = {} with heads = {}: heads must divide hidden when head_dim is not set; "
         "use hidden = {}, or set head_dim",
-        spec.hidden, spec.heads, nearest_multiples(spec.hidden, multiple)));
+        spec.hidden, spec.heads, nearest_multiples(spec.hidden, multiple, kMaxSize)));
   }
   spec.head_dim = spec.hidden / spec.heads;
 }
@@ -77,7 +77,7 @@ void check_llama(const ModelSpec& spec) {
     throw UsageError(fmt::format(
         "[model] head_dim = {} (hidden = {}, heads = {}): RoPE rotates pairs of channels, so "
         "head_dim must be even; use head_dim = {}",
-        spec.head_dim, spec.hidden, spec.heads, nearest_multiples(spec.head_dim, 2)));
+        spec.head_dim, spec.hidden, spec.heads, nearest_multiples(spec.head_dim, 2, kMaxSize)));
   }
   if (spec.dropout != 0.0) {
     throw UsageError(fmt::format(

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <span>
 #include <sstream>
 #include <system_error>
@@ -18,6 +19,8 @@ namespace trireme {
 namespace {
 
 using Tensors = std::vector<StateTensor>;
+
+constexpr const char* kHeadName = "lm_head.weight";
 
 Tensors model_tensors(const ModelState& state) {
   return state.tensors(StateKind::kParameter, "", "");
@@ -115,6 +118,42 @@ void load_tensors(const ShardedReader& reader, const Tensors& tensors, ModelStat
   }
 }
 
+/// Constants that Hugging Face files of these families carry beside the parameters.
+bool is_constant_buffer(std::string_view name) {
+  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
+         name.ends_with(".rotary_emb.inv_freq");
+}
+
+/// A file may repeat the tied table under the head's name, but not with other values.
+void check_tied_head(const ShardedReader& reader, const ModelState& state) {
+  const ParameterTable& table = state.table();
+  const Parameter& head = table.rows().at(static_cast<std::size_t>(table.head_index()));
+  const std::string& name = head.views.front().name;
+  if (read_tensor(reader, kHeadName, head.shape) == read_tensor(reader, name, head.shape)) return;
+  throw ResourceError(
+      fmt::format("[checkpoint] {} and {} differ, but the model ties them; set model.tied (in "
+                  "config.json tie_word_embeddings) to false, or take {} out of the file",
+                  kHeadName, name, kHeadName));
+}
+
+/// A tensor that the model has no place for means that the model is another one.
+void check_all_are_used(const ShardedReader& reader, const Tensors& tensors,
+                        const ModelState& state) {
+  std::set<std::string_view> known;
+  for (const StateTensor& tensor : tensors) known.insert(tensor.name);
+  for (const std::string& name : reader.names()) {
+    if (known.contains(name) || is_constant_buffer(name)) continue;
+    if (name == kHeadName) {
+      check_tied_head(reader, state);
+      continue;
+    }
+    throw ResourceError(
+        fmt::format("[checkpoint] tensor {} has no place in this model of {} tensors; correct "
+                    "[model] or config.json, so that the model has it, or take it out of the file",
+                    name, tensors.size()));
+  }
+}
+
 }  // namespace
 
 std::int64_t checkpoint_bytes(const ModelState& state) {
@@ -175,7 +214,10 @@ Resumed resume_checkpoint(const Checkpoint& checkpoint, ModelState& state,
 }
 
 void load_weights(const std::filesystem::path& folder, ModelState& state) {
-  load_tensors(ShardedReader(folder), model_tensors(state), state);
+  const ShardedReader reader(folder);
+  const Tensors tensors = model_tensors(state);
+  check_all_are_used(reader, tensors, state);
+  load_tensors(reader, tensors, state);
 }
 
 void dump_step(const ModelState& state, const DumpRequest& request, Communicator* group) {

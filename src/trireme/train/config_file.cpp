@@ -30,6 +30,7 @@ struct Assignment {
 struct Source {
   std::string name;
   std::vector<fs::path> folders;
+  std::set<std::string> overridden = {};  ///< keys whose value here does not count: no lookup
 
   [[nodiscard]] std::string at(const toml::source_region& region) const {
     return fmt::format("{}:{}:{}", name, region.begin.line, region.begin.column);
@@ -171,7 +172,7 @@ Assignment assignment(const Option& option, const toml::node& node, const Source
                       std::string where) {
   OptionValue value = typed_value(option, node, where);
   check_value(option, value, where);
-  if (option.is_path) {
+  if (option.is_path && !source.overridden.contains(option.name())) {
     value = with_found_paths(std::move(value), option, source, where);
   }
   return {&option, std::move(value), std::move(where)};
@@ -361,8 +362,9 @@ std::vector<Assignment> model_file_assignments(const std::vector<Assignment>& as
 
 TrainConfig parse_config(std::string_view text, std::string_view name, const fs::path& folder,
                          const std::vector<ConfigOverride>& overrides) {
-  std::vector<Assignment> assignments =
-      file_assignments(text, {std::string(name), search_folders(folder)});
+  Source source{std::string(name), search_folders(folder)};
+  for (const ConfigOverride& given : overrides) source.overridden.insert(given.name);
+  std::vector<Assignment> assignments = file_assignments(text, source);
   for (Assignment& each : override_assignments(overrides)) {
     assignments.push_back(std::move(each));
   }

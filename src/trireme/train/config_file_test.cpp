@@ -202,15 +202,17 @@ TEST_P(UnbuiltValue, IsRefused) {
   EXPECT_NE(refusal(GetParam()).find("is not built yet"), std::string::npos) << refusal(GetParam());
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Contract, UnbuiltValue,
-    testing::Values("[data]\njsonl = [\"a\"]", "[data]\ntokens = [\"a\"]",
-                    "[data]\ntokenizer = \"tokenizer.json\"", "[data]\ndocument_mask = true",
-                    "[layout]\npp = 2", "[layout]\ncp = 2", "[layout]\ntp = 2", "[layout]\nsp = 1",
-                    "[layout]\nreduce = \"micro_batch\"", "[layout]\nschedule = \"zb-h1\"",
-                    "[layout]\nchunks = 2", "[layout]\nstages = [1, 1]", "[layout]\nprefetch = 2",
-                    "[layout]\nreshard = \"never\"", "[precision]\nreduce = \"bf16\"",
-                    "[checkpoint]\nasync = true"));
+INSTANTIATE_TEST_SUITE_P(Contract, UnbuiltValue,
+                         testing::Values("[data]\njsonl = [\"a\"]", "[data]\ntokens = [\"a\"]",
+                                         "[data]\ntokenizer = \"tokenizer.json\"",
+                                         "[data]\ndocument_mask = true", "[layout]\npp = 2",
+                                         "[layout]\nep = 2", "[layout]\ncp = 2", "[layout]\ntp = 2",
+                                         "[layout]\nsp = 1", "[layout]\nreduce = \"micro_batch\"",
+                                         "[layout]\nschedule = \"zb-h1\"", "[layout]\nchunks = 2",
+                                         "[layout]\nstages = [1, 1]", "[layout]\nprefetch = 2",
+                                         "[layout]\nreshard = \"never\"",
+                                         "[precision]\nreduce = \"bf16\"",
+                                         "[checkpoint]\nasync = true"));
 
 TEST(ConfigFile, TheOneBuiltValueIsAccepted) {
   EXPECT_EQ(refusal("[layout]\ntransport = \"threads\"\nschedule = \"1f1b\"\nchunks = 1\n"), "");
@@ -235,6 +237,14 @@ TEST(ConfigFile, MissingTextIsNamedWithThePlacesTried) {
                                 ":2:8] data.text names \"missing.txt\": must exist in " +
                                 folder.string() + " or the current folder; correct the path");
   }
+}
+
+TEST(ConfigFile, AnOverriddenPathNeedNotExist) {
+  const fs::path folder = fresh_folder();
+  std::ofstream(folder / "run.toml") << "[data]\ntext = [\"missing.txt\"]\n";
+  const std::string text = (folder / "a.txt").string();
+  const TrainConfig config = load_config(folder / "run.toml", {{"data.text", text}});
+  EXPECT_EQ(config.data.text, std::vector<std::string>{text});
 }
 
 TEST(ConfigFile, MissingConfigFileIsNamed) {

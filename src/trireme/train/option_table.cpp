@@ -268,6 +268,10 @@ Entries degree_entries() {
           .at_least(1)
           .only_default("tensor parallelism")
           .aka({"tensor_parallel", "tensor_model_parallel_size"}),
+      field("ep", TRI_AT(layout.ep), "Expert-parallel groups of ranks.")
+          .at_least(1)
+          .only_default("expert parallelism")
+          .aka({"expert_parallel", "expert_model_parallel_size"}),
       later("sp", std::int64_t{0}, "sequence parallelism",
             "1 = norms and dropout are cut over the tp ranks along the sequence."),
       field("zero", TRI_AT(layout.zero),
