@@ -56,22 +56,22 @@ peak_gflops = 1
 [model]
 family = "llama"
 layers = 6
-hidden = 256
-heads = 4
-ffn = 704
+hidden = 1024
+heads = 16
+ffn = 2816
 vocab = 256
-max_seq = 64
+max_seq = 32
 [data]
 text = ["text.txt"]
 [batch]
-seq = 64
+seq = 32
 micro_batch = 1
-global_batch = 4
+global_batch = 2
 [layout]
 dp = 2
 zero = 1
 dp_sync = "{}"
-bucket_mib = 3
+bucket_mib = 50
 threads_per_rank = 1
 link_gb_per_s = {}
 link_latency_us = {}
@@ -103,8 +103,8 @@ int main(int argc, char** argv) {
   using namespace trireme;
   CLI::App app("Naive, bucketed and overlapped data parallelism over a throttled link");
   std::string svg;
-  int rounds = 7;
-  double gb_per_s = 0.25, latency_us = 20;
+  int rounds = 5;
+  double gb_per_s = 1, latency_us = 20;
   app.add_option("--svg", svg, "file for the picture of the last round");
   app.add_option("--rounds", rounds, "interleaved repetitions");
   app.add_option("--link-gb-per-s", gb_per_s, "bytes per second and rank, in 10^9");

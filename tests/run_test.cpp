@@ -306,6 +306,35 @@ TEST_F(Runs, LoadedWeightsMustAllHaveAPlaceAndATiedHeadMustAgree) {
   EXPECT_EQ(outcome("buffer", "model.layers.0.self_attn.rotary_emb.inv_freq", 0), "loaded");
 }
 
+TEST_F(Runs, DamagedCheckpointsAreNeverReplacedByAFreshStart) {
+  Recorder recorder;
+  const fs::path saved = run(config("damaged"), recorder).checkpoint;
+  for (const auto& step : fs::directory_iterator(saved.parent_path())) {
+    if (step.is_directory()) fs::resize_file(step.path() / "model.safetensors", 100);
+  }
+  const std::string metrics = content(folder_ / "damaged" / "metrics.jsonl");
+  Recorder again;
+  try {
+    static_cast<void>(run(config("damaged"), again));
+    FAIL() << "started over";
+  } catch (const ResourceError& error) {
+    EXPECT_NE(std::string(error.what()).find("none that can be used"), std::string::npos)
+        << error.what();
+  }
+  EXPECT_EQ(content(folder_ / "damaged" / "metrics.jsonl"), metrics);
+}
+
+TEST_F(Runs, AChangedTextIsNotedOnResume) {
+  Recorder first, second;
+  first.stop_after = 3;
+  static_cast<void>(run(config("text"), first));
+  std::ofstream(folder_ / "text.txt", std::ios::app) << "one line more\n";
+  static_cast<void>(run(config("text"), second));
+  EXPECT_TRUE(std::any_of(second.notes.begin(), second.notes.end(), [](const std::string& note) {
+    return note.find("the text has changed") != std::string::npos;
+  }));
+}
+
 TEST_F(Runs, NothingGrowsFromStep50ToStep300) {
   class Watcher final : public TrainObserver {
    public:

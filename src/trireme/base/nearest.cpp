@@ -45,7 +45,7 @@ std::string_view nearest_name(std::string_view word, std::span<const std::string
 }
 
 std::string nearest_multiples(std::int64_t value, std::int64_t multiple, std::int64_t most) {
-  if (multiple > most) return "a smaller divisor";
+  if (multiple > most) return fmt::format("none up to {}", most);
   const std::int64_t highest = most / multiple * multiple;
   if (value > highest) return either_of(0, highest);
   return either_of(value / multiple * multiple, round_up(std::max(value, multiple), multiple));

@@ -20,7 +20,7 @@ namespace trireme {
 
 /// The positive multiples of `multiple` around `value`: nearest_multiples(10, 4) is "8 or 12",
 /// nearest_multiples(3, 4) is "4", nearest_multiples(8, 4) is "8". None above `most`: then "8", or
-/// "a smaller divisor" if there is none at all.
+/// "none up to <most>" if there is none at all.
 [[nodiscard]] std::string nearest_multiples(
     std::int64_t value, std::int64_t multiple,
     std::int64_t most = std::numeric_limits<std::int64_t>::max());

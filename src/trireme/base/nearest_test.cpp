@@ -50,7 +50,7 @@ TEST(NearestMultiples, StayWithinTheLimit) {
   EXPECT_EQ(nearest_multiples(11, 4, 11), "8");
   EXPECT_EQ(nearest_multiples(9, 4, 11), "8");
   EXPECT_EQ(nearest_multiples(9, 4, 12), "8 or 12");
-  EXPECT_EQ(nearest_multiples(3, 13, 12), "a smaller divisor");
+  EXPECT_EQ(nearest_multiples(3, 13, 12), "none up to 12");
 }
 
 TEST(NearestDivisors, LieBelowAndAbove) {

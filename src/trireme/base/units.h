@@ -26,7 +26,7 @@ template <typename To, typename From>
 }
 
 [[nodiscard]] constexpr std::int64_t div_ceil(std::int64_t value, std::int64_t divisor) {
-  return (value + divisor - 1) / divisor;
+  return value / divisor + (value % divisor > 0 ? 1 : 0);
 }
 
 /// The least multiple of `multiple` that is not below `value`.

@@ -13,6 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr const char* kOwnChecksum = "state_xxh64";
 constexpr std::int64_t kMaxStateBytes = std::int64_t{16} << 20;
 
 void check_file_is_whole(const std::filesystem::path& path, const FileDigest& expected) {
@@ -53,6 +54,27 @@ CheckpointState parse_state(const Json& root, const std::string& where) {
   return state;
 }
 
+std::string text_of(const Json& root) {
+  return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+/// The text with one member more: the checksum of the text without it.
+std::string with_checksum(Json root) {
+  root[kOwnChecksum] = xxh64_hex(text_of(root));
+  return text_of(root);
+}
+
+void check_own_checksum(Json root, const std::string& where) {
+  const std::string expected = required_text(root, kOwnChecksum, where);
+  root.erase(kOwnChecksum);
+  const std::string found = xxh64_hex(text_of(root));
+  if (found == expected) return;
+  throw ResourceError(
+      fmt::format("[checkpoint] {}: checksum {}; it says {} itself: the file was changed; use "
+                  "another checkpoint",
+                  where, found, expected));
+}
+
 }  // namespace
 
 std::string encode_state(const CheckpointState& state,
@@ -76,7 +98,7 @@ std::string encode_state(const CheckpointState& state,
                      {"config_hash", state.config_hash},
                      {"trainer", std::move(trainer)},
                      {"checksums", std::move(checksums)}};
-  return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return with_checksum(root);
 }
 
 Checkpoint read_state(const std::filesystem::path& dir) {
@@ -100,6 +122,7 @@ Checkpoint read_state(const std::filesystem::path& dir) {
     check_file_is_whole(child_path(dir, name, entry), digest);
     checkpoint.files.emplace(name, digest);
   }
+  check_own_checksum(root, where);
   return checkpoint;
 }
 

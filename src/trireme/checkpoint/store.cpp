@@ -223,6 +223,11 @@ Checkpoint open_checkpoint(const fs::path& dir) {
   return checkpoint;
 }
 
+void verify_if_checkpoint(const fs::path& dir) {
+  std::error_code error;
+  if (fs::exists(dir / kStateFile, error)) static_cast<void>(open_checkpoint(dir));
+}
+
 CheckpointStore::CheckpointStore(fs::path run_dir, Retention retention)
     : root_(std::move(run_dir) / "checkpoints"), retention_(retention) {
   if (retention.keep_last < 0 || retention.keep_every < 0) {
@@ -261,6 +266,7 @@ CheckpointStore::SaveReport CheckpointStore::save(
 CheckpointStore::Search CheckpointStore::newest_complete() const {
   const Listing listing = list_folder(root_);
   Search search;
+  search.has_folders = !listing.steps.empty();
   warn_of_dangling_latest(root_, search.warnings);
   for (const fs::path& leftover : listing.incomplete) {
     search.warnings.push_back(

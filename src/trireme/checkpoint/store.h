@@ -66,6 +66,9 @@ class CheckpointDraft {
 /// truncated or changed. Reads every byte once.
 [[nodiscard]] Checkpoint open_checkpoint(const std::filesystem::path& dir);
 
+/// open_checkpoint if the folder has a state.json; other folders have nothing to check.
+void verify_if_checkpoint(const std::filesystem::path& dir);
+
 /// The folder RUN/checkpoints with its step_00000010/ and the text file `latest`. One writer.
 class CheckpointStore {
  public:
@@ -87,6 +90,7 @@ class CheckpointStore {
   struct Search {
     std::optional<Checkpoint> newest;
     std::vector<std::string> warnings;  ///< what was skipped, and why
+    bool has_folders = false;           ///< step folders, usable or not
   };
   /// The complete checkpoint of the highest step; folders left by a crash, and corrupted ones newer
   /// than the answer, are skipped and named. `latest` is for people: only a dangling one is named.

@@ -157,6 +157,16 @@ TEST_F(Store, AFileNameThatLeavesTheFolderIsRefused) {
   EXPECT_CONTAINS(open_error("step_00000001"), "\"../../secret\" is no plain name");
 }
 
+TEST_F(Store, AChangedStateIsRefused) {
+  CheckpointStore store = this->store();
+  save_step(store, 1);
+  std::string state = read_text(dir("step_00000001") / "state.json", 10'000);
+  const std::size_t at = state.find("\"tokens\": ") + 10;
+  state.replace(at, 1, "7");
+  rewrite("step_00000001/state.json", state);
+  EXPECT_CONTAINS(open_error("step_00000001"), "the file was changed");
+}
+
 TEST_F(Store, AnotherFormatVersionIsRefused) {
   std::filesystem::create_directories(dir("step_00000001"));
   rewrite("step_00000001/state.json", R"({"format_version":2})");

@@ -30,7 +30,8 @@ std::string version_text() {
 int fail(const Session& session, int exit_code, std::string message) {
   std::replace(message.begin(), message.end(), '\n', ' ');
   std::fflush(session.out);
-  fmt::print(session.err, "trireme: {}\n", safe_text(message));
+  const std::string line = fmt::format("trireme: {}\n", safe_text(message));
+  std::fwrite(line.data(), 1, line.size(), session.err);  // who has closed it does not read it
   return exit_code;
 }
 
@@ -93,7 +94,11 @@ int run_cli(const std::vector<std::string>& arguments, Session& session) {
   try {
     const int exit_code = run_command(arguments, session);
     // A run that trains goes on without a reader; of other commands the output is the point.
-    const bool is_training = !arguments.empty() && arguments.front() == "train";
+    const auto has = [&](std::string_view word) {
+      return std::find(arguments.begin(), arguments.end(), word) != arguments.end();
+    };
+    const bool is_training =
+        !arguments.empty() && arguments.front() == "train" && !has("--dry-run");
     if (std::fflush(session.out) != 0 || std::ferror(session.out) != 0) {
       if (!is_training)
         throw ResourceError(

@@ -13,6 +13,7 @@
 #include "trireme/cli/commands.h"
 #include "trireme/cli/model_folder.h"
 #include "trireme/cli/text_evaluation.h"
+#include "trireme/comm/threads/thread_world.h"
 #include "trireme/data/batch.h"
 
 namespace trireme {
@@ -35,6 +36,7 @@ EvaluationRequest request_of(const EvalArguments& arguments, const Session& sess
                             .layout = {},
                             .batch = {.seq = arguments.seq, .micro_batch = arguments.micro_batch},
                             .resets_affinity = session.resets_affinity};
+  for (const std::string& note : request.model.notes) session.note(note);
   const ModelSpec& spec = request.model.spec;
   require_byte_tokens(spec);
   parse_layout_text(arguments.layout, request.layout, request.batch);
@@ -45,6 +47,10 @@ EvaluationRequest request_of(const EvalArguments& arguments, const Session& sess
                     request.batch.seq, spec.max_seq, spec.max_seq));
   }
   request.batch.global_batch = 1;
+  if (request.layout.world() > kMaxThreadRanks) {
+    throw UsageError(fmt::format("[eval] --layout \"{}\": at most {} ranks; use fewer",
+                                 arguments.layout, kMaxThreadRanks));
+  }
   check_layout(spec, request.layout,
                {.seq = request.batch.seq, .micro_batch = 1, .global_batch = request.layout.dp});
   request.batch.global_batch = request.batch.micro_batch * request.layout.dp;

@@ -1,5 +1,6 @@
 // trireme generate
 #include <CLI/CLI.hpp>
+#include <limits>
 #include <memory>
 
 #include <fmt/format.h>
@@ -30,6 +31,7 @@ void run_generate(const GenerateArguments& arguments, const Session& session) {
         "[generate] --prompt: is empty; the first token needs one before it, give text");
   }
   ModelFolder folder = find_model(arguments.checkpoint);
+  for (const std::string& note : folder.notes) session.note(note);
   if (arguments.context > 0) {
     if (folder.spec.max_seq > 0 && arguments.context > folder.spec.max_seq) {
       throw UsageError(
@@ -40,10 +42,10 @@ void run_generate(const GenerateArguments& arguments, const Session& session) {
   }
   require_byte_tokens(folder.spec);
   if (folder.spec.vocab > kBytesVocab) {
-    fmt::print(session.err,
-               "trireme: note: the model has {} tokens, but text is read and written as bytes: "
-               "other tokenizers are not built yet\n",
-               folder.spec.vocab);
+    session.note(
+        fmt::format("the model has {} tokens, but text is read and written as bytes: other "
+                    "tokenizers are not built yet",
+                    folder.spec.vocab));
   }
   const int num_threads = arguments.threads > 0 ? arguments.threads : default_threads();
   Generator generator = load_generator(folder, kDefaultContext, num_threads);
@@ -77,7 +79,8 @@ void add_generate_command(CLI::App& app, Session& session) {
       ->add_option("--top-k", arguments->sampling.top_k,
                    "sample from the k most likely tokens; 0 = all")
       ->check(CLI::NonNegativeNumber);
-  command->add_option("--seed", arguments->sampling.seed, "of the random numbers (0)");
+  command->add_option("--seed", arguments->sampling.seed, "of the random numbers (0)")
+      ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()));
   command
       ->add_option("--context", arguments->context,
                    "tokens that the caches hold; 0 = the model's context")

@@ -1,6 +1,8 @@
 // The program: only here are the environment and the terminal looked at.
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <fcntl.h>
 #include <string>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -15,9 +17,18 @@ int terminal_columns() {
   return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
+/// A file that is opened later must not get the number of a standard stream.
+void open_closed_streams() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(descriptor, F_GETFD) == -1 && ::open("/dev/null", O_RDWR) < 0) std::_Exit(1);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_closed_streams();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file limit is an error of the write, like a full disk
   trireme::Session session{.out = stdout,
                            .err = stderr,
                            .is_terminal = ::isatty(STDOUT_FILENO) == 1,

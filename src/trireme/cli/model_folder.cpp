@@ -14,9 +14,10 @@
 namespace trireme {
 namespace {
 
-std::filesystem::path newest_checkpoint(const std::filesystem::path& run) {
+/// The newest complete checkpoint of a run; newer ones that are damaged are noted.
+ModelFolder newest_checkpoint(const std::filesystem::path& run) {
   const CheckpointStore::Search search = CheckpointStore(run, {}).newest_complete();
-  if (search.newest) return search.newest->dir;
+  if (search.newest) return {.path = search.newest->dir, .notes = search.warnings};
   std::string skipped;
   for (const std::string& warning : search.warnings) skipped += " (" + warning + ")";
   throw UsageError(fmt::format(
@@ -36,8 +37,10 @@ ModelFolder find_model(const std::filesystem::path& path) {
   }
   const bool is_run = !std::filesystem::exists(path / "config.json") &&
                       std::filesystem::is_directory(path / "checkpoints");
-  const std::filesystem::path folder = is_run ? newest_checkpoint(path) : path;
-  return {.path = folder, .spec = model_spec_from_hf_config(folder)};
+  ModelFolder folder = is_run ? newest_checkpoint(path) : ModelFolder{.path = path};
+  if (!is_run) verify_if_checkpoint(path);
+  folder.spec = model_spec_from_hf_config(folder.path);
+  return folder;
 }
 
 Generator load_generator(const ModelFolder& folder, std::int64_t default_context, int num_threads) {

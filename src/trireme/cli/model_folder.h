@@ -2,6 +2,8 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "trireme/execute/generator.h"
 #include "trireme/model/spec.h"
@@ -11,11 +13,13 @@ namespace trireme {
 /// A folder with config.json and model.safetensors (or its index).
 struct ModelFolder {
   std::filesystem::path path;
-  ModelSpec spec;
+  ModelSpec spec = {};
+  std::vector<std::string> notes = {};  ///< newer checkpoints that were skipped, and why
 };
 
 /// `path` is a step folder, a folder from elsewhere with Hugging Face names, or a run folder, of
-/// which the newest complete checkpoint is taken. Throws UsageError if it is none of these.
+/// which the newest complete checkpoint is taken. Checks the checksums of a folder that has them.
+/// Throws UsageError if it is none of these, ResourceError if it is damaged.
 [[nodiscard]] ModelFolder find_model(const std::filesystem::path& path);
 
 /// A generator that holds the weights of `folder`. A model that names no context gets

@@ -15,11 +15,12 @@ namespace trireme {
 
 void RunLog::open(const std::filesystem::path& folder) {
   std::error_code error;
-  std::filesystem::create_directories(folder, error);
   const std::filesystem::path path = folder / "log.txt";
-  if (!error) file_.reset(std::fopen(path.c_str(), "a"));
+  const bool is_other = std::filesystem::exists(path, error) &&
+                        !std::filesystem::is_regular_file(path, error);  // a pipe would block
+  if (!is_other) file_.reset(std::fopen(path.c_str(), "a"));
   if (!file_) {
-    const std::string cause = error ? error.message() : std::strerror(errno);
+    const std::string cause = is_other ? "is no regular file" : std::strerror(errno);
     throw ResourceError(fmt::format(
         "[run] {}: {}; the run's folder must be writable; choose another run.dir or run.name",
         path.string(), cause));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdio>
+#include <string>
 #include <string_view>
 
 namespace trireme {
@@ -15,6 +16,11 @@ struct Session {
   bool resets_affinity = false;  ///< OMP_PROC_BIND is set: see set_rank_threads
   int exit_code = 0;
 
+  /// One line on `err`.
+  void note(std::string_view text) const {
+    const std::string line = "trireme: note: " + std::string(text) + "\n";
+    std::fwrite(line.data(), 1, line.size(), err);
+  }
   void print(std::string_view text) const {
     std::fwrite(text.data(), 1, text.size(), out);
     std::fflush(out);

@@ -7,6 +7,7 @@
 
 #include "trireme/base/errors.h"
 #include "trireme/base/units.h"
+#include "trireme/checkpoint/folder_lock.h"
 #include "trireme/cli/cli.h"
 #include "trireme/cli/commands.h"
 #include "trireme/cli/model_folder.h"
@@ -32,6 +33,14 @@ struct TrainArguments {
   std::vector<std::int64_t> dump_steps;
 };
 
+/// So that the written config works from any folder.
+TrainConfig with_absolute_paths(TrainConfig config) {
+  for (std::string& text : config.data.text) text = std::filesystem::absolute(text).string();
+  std::string& weights = config.model.checkpoint;
+  if (!weights.empty()) weights = std::filesystem::absolute(weights).string();
+  return config;
+}
+
 /// Prints what happens, and counts it.
 class RunObserver final : public TrainObserver {
  public:
@@ -39,7 +48,7 @@ class RunObserver final : public TrainObserver {
       : log_(log), config_(config), steps_(config.run.steps) {}
 
   void on_ready() override {
-    replace_file(run_folder(config_) / "config.toml", config_toml(config_));
+    replace_file(run_folder(config_) / "config.toml", config_toml(with_absolute_paths(config_)));
   }
   void on_step(const StepMetrics& metrics, bool is_logging_step) override {
     ++num_steps_;
@@ -138,6 +147,17 @@ void print_end(RunLog& log, const TrainConfig& config, const RunPlan& plan,
   }
 }
 
+std::filesystem::path make_run_folder(const TrainConfig& config) {
+  std::filesystem::path folder = run_folder(config);
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (!error) return folder;
+  throw ResourceError(
+      fmt::format("[run] {}: {}; the run's folder must be writable; choose another run.dir or "
+                  "run.name",
+                  folder.string(), error.message()));
+}
+
 void run_train(const TrainArguments& arguments, const std::vector<ConfigOverride>& overrides,
                Session& session) {
   const TrainConfig config =
@@ -158,6 +178,7 @@ void run_train(const TrainArguments& arguments, const std::vector<ConfigOverride
   const StopSignals signals;
   RunLog log(session);
   log.print(summary_text(summary));
+  const FolderLock lock(make_run_folder(config));
   log.open(run_folder(config));
   RunObserver observer(log, config);
   TrainResult result;

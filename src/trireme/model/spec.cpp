@@ -45,6 +45,10 @@ void check_given_sizes(const ModelSpec& spec) {
 void check_reals(const ModelSpec& spec) {
   check_positive("rope_base", spec.rope_base);
   check_positive("norm_eps", spec.norm_eps);
+  if (spec.norm_eps > 1.0) {
+    throw UsageError(
+        fmt::format("[model] norm_eps = {}: must be at most 1; use 1e-5", spec.norm_eps));
+  }
   if (!(spec.dropout >= 0.0 && spec.dropout < 1.0)) {
     throw UsageError(
         fmt::format("[model] dropout = {}: must be at least 0 and below 1; use 0 to switch it off",

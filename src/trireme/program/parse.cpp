@@ -89,31 +89,43 @@ class ProgramParser {
     if (words[0] == "program") return begin_program(words);
     if (!is_open_) fail(words[0], "stands outside a program", "start with 'program KIND rank=R'");
     if (words[0] == "model") return parse_model(words);
-    if (words[0] == "layout")
-      return parse_layout_text(line.substr(line.find("layout") + 6), request().layout,
-                               request().batch);
+    if (words[0] == "layout") return parse_layout(line);
     if (words[0] == "batch") return parse_batch(words);
     if (words[0] == "buffer") return parse_buffer(words);
     if (words[0] == "parameter") return parse_parameter(words);
     if (words[0] == "template") return parse_template(words);
     if (words[0] == "call") return parse_call(words);
-    if (words[0] == "end") return end_program();
+    if (words[0] == "end") {
+      need(words, 1, 1);
+      return end_program();
+    }
     parse_instruction(line);
+  }
+
+  void parse_layout(std::string_view line) {
+    try {
+      parse_layout_text(line.substr(line.find("layout") + 6), request().layout, request().batch);
+    } catch (const UsageError& error) {
+      fail("layout", fmt::format("is refused: {}", error.what()), "correct the line");
+    }
   }
 
   Program& program() { return programs_.back(); }
   BuildRequest& request() { return programs_.back().request; }
 
-  void need(const std::vector<std::string_view>& words, std::size_t count) const {
-    if (words.size() < count)
-      fail(words[0], fmt::format("needs {} words", count), "complete the line");
+  void need(const std::vector<std::string_view>& words, std::size_t least, std::size_t most) const {
+    if (words.size() < least)
+      fail(words.empty() ? "" : words[0], fmt::format("needs {} words", least),
+           "complete the line");
+    if (words.size() > most) fail(words[most], "is one word too many", "take it out");
   }
 
   void begin_program(const std::vector<std::string_view>& words) {
-    need(words, 6);
+    need(words, 6, 6);
     if (is_open_) fail(words[0], "starts inside a program", "end the one before with 'end'");
     is_open_ = true;
     buffers_.clear();
+    total_bytes_ = 0;
     programs_.emplace_back();
     program().kind = checked(parse_program_kind(words[1]), words[1], "kind of program");
     request().rank = number<int>(value_of(words[2], "rank"));
@@ -170,13 +182,13 @@ class ProgramParser {
   }
 
   void parse_batch(const std::vector<std::string_view>& words) {
-    need(words, 3);
+    need(words, 3, 3);
     request().batch.seq = number<std::int64_t>(value_of(words[1], "seq"));
     request().batch.global_batch = number<std::int64_t>(value_of(words[2], "global_batch"));
   }
 
   void parse_buffer(const std::vector<std::string_view>& words) {
-    need(words, 6);
+    need(words, 6, 7);
     Buffer buffer{.name = std::string(words[1])};
     buffer.kind = checked(parse_memory_kind(words[2]), words[2], "kind of memory");
     buffer.content = checked(parse_content(words[3]), words[3], "content");
@@ -186,6 +198,10 @@ class ProgramParser {
     constexpr std::int64_t kMaxBytes = std::int64_t{1} << 48;
     if (buffer.bytes < 0 || buffer.bytes > kMaxBytes) {
       fail(words[5], "is not from 0 to 2^48", "give the bytes of the buffer");
+    }
+    total_bytes_ += buffer.bytes;
+    if (total_bytes_ > kMaxBytes) {
+      fail(words[5], "brings the buffers beyond 2^48 bytes", "give the bytes of the buffer");
     }
     if (buffers_.contains(buffer.name))
       fail(words[1], "is declared twice", "give each buffer its own name");
@@ -220,7 +236,7 @@ class ProgramParser {
   }
 
   void parse_parameter(const std::vector<std::string_view>& words) {
-    need(words, 3);
+    need(words, 3, 5);
     if (number<std::size_t>(words[1]) != program().parameters.size()) {
       fail(words[1], "is not the next row of the parameter table", "list the rows in order");
     }
@@ -231,14 +247,14 @@ class ProgramParser {
   }
 
   void parse_template(const std::vector<std::string_view>& words) {
-    need(words, 2);
+    need(words, 2, 2);
     if (program().find_template(words[1]))
       fail(words[1], "is defined twice", "give each template its own name");
     program().templates.push_back({.name = std::string(words[1]), .instructions = {}});
   }
 
   void parse_call(const std::vector<std::string_view>& words) {
-    need(words, 2);
+    need(words, 2, 4);
     Call call{.template_index = checked(program().find_template(words[1]), words[1], "template")};
     if (words.size() > 2) call.micro_batch = number<int>(value_of(words[2], "micro_batch"));
     if (words.size() > 3) call.frame = number<int>(value_of(words[3], "frame"));
@@ -249,6 +265,8 @@ class ProgramParser {
     if (program().templates.empty())
       fail(line, "stands outside a template", "start one with 'template NAME'");
     const auto sections = split(line, " | ");
+    if (sections.empty() || split(sections[0], " ").empty())
+      fail(line, "holds no instruction", "start it with an operation");
     Instruction instruction = parse_head(split(sections[0], " "));
     for (std::size_t i = 1; i < sections.size(); ++i) parse_section(sections[i], instruction);
     program().templates.back().instructions.push_back(std::move(instruction));
@@ -295,7 +313,7 @@ class ProgramParser {
   }
 
   void parse_comm(const std::vector<std::string_view>& words, Instruction& instruction) const {
-    need(words, 4);
+    need(words, 4, 6);
     Comm comm{.group = std::string(words[1])};
     comm.dtype = checked(parse_dtype(words[2]), words[2], "data type");
     comm.elems = number<std::int64_t>(value_of(words[3], "elems"));
@@ -330,6 +348,7 @@ class ProgramParser {
   std::string_view text_;
   int line_number_ = 0;
   bool is_open_ = false;
+  std::int64_t total_bytes_ = 0;  ///< of the buffers of the open program
   std::vector<Program> programs_;
   std::map<std::string, BufferId, std::less<>> buffers_;
 };

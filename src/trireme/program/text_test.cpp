@@ -182,5 +182,14 @@ TEST(ProgramFile, WithAnotherWeightBreaksV16) {
             "V16");
 }
 
+TEST(ProgramText, EmptySectionsAreNamed) {
+  const std::string text = small_text();
+  for (const char* const line : {" | ", "  | x", "end | "}) {
+    std::string broken = text;
+    broken.insert(broken.find("\ntemplate") + 1, std::string(line) + "\n");
+    EXPECT_THROW(static_cast<void>(parse_programs(broken)), UsageError) << line;
+  }
+}
+
 }  // namespace
 }  // namespace trireme

@@ -59,6 +59,7 @@ nlohmann::json trainer_json(const SaveRequest& request) {
   return {{"updates", request.run.updates},
           {"skipped", request.run.skipped},
           {"layout", environment.layout},
+          {"data", environment.data},
           {"threads_per_rank", environment.threads_per_rank},
           {"instruction_set", environment.instruction_set},
           {"library", environment.library},
@@ -78,21 +79,22 @@ std::map<std::string, std::string> options_in(const std::string& training) {
 
 std::vector<std::string> option_differences(const std::string& saved, const TrainConfig& config) {
   std::vector<std::string> notes;
+  std::vector<std::string> model;
   auto before = options_in(saved);
   for (const auto& [key, value] : options_in(training_text(config))) {
     const auto old = before.find(key);
     const std::string old_value = old == before.end() ? "not set" : old->second;
     if (old_value == value) continue;
     if (key.starts_with("model.") && key != "model.dropout") {
-      throw UsageError(fmt::format(
-          "[resume] {} = {} but the checkpoint was trained with {}; the model must be the "
-          "same: use another run.name, or checkpoint.resume = \"never\"",
-          key, value, old_value));
+      model.push_back(fmt::format("{} = {} but the checkpoint has {}", key, value, old_value));
+      continue;
     }
     notes.push_back(
         fmt::format("{}: checkpoint {}, config {}: the config wins", key, old_value, value));
   }
-  return notes;
+  if (model.empty()) return notes;
+  throw UsageError(fmt::format("[resume] {}; the model must be the same: use another run.name",
+                               fmt::join(model, ", ")));
 }
 
 void add_environment_notes(const nlohmann::json& saved, const Environment& now,
@@ -107,6 +109,7 @@ void add_environment_notes(const nlohmann::json& saved, const Environment& now,
   };
   const char* const rounding = "results agree to rounding, not bit by bit";
   compare("layout", now.layout, "results agree to rounding unless only the strategy of dp differs");
+  compare("data", now.data, "the text has changed, so the samples to come are others");
   compare("threads_per_rank", std::to_string(now.threads_per_rank), rounding);
   compare("instruction_set", now.instruction_set, rounding);
   compare("library", now.library, rounding);
@@ -218,6 +221,11 @@ void load_weights(const std::filesystem::path& folder, ModelState& state) {
   const Tensors tensors = model_tensors(state);
   check_all_are_used(reader, tensors, state);
   load_tensors(reader, tensors, state);
+  if (state.has_finite_parameters()) return;
+  throw ResourceError(fmt::format(
+      "[checkpoint] {}: some weights are not finite; the file is damaged or its training "
+      "diverged: use an earlier checkpoint",
+      folder.string()));
 }
 
 void dump_step(const ModelState& state, const DumpRequest& request, Communicator* group) {

@@ -24,9 +24,10 @@ struct RunState {
   bool operator==(const RunState&) const = default;
 };
 
-/// The five things beside the state that bitwise equality depends on, and the layout.
+/// The five things beside the state that bitwise equality depends on, the layout and the data.
 struct Environment {
   std::string layout;
+  std::string data;  ///< TrainData::identity
   int threads_per_rank = 1;
   std::string instruction_set;
   std::string library;
@@ -56,7 +57,8 @@ struct Resumed {
 [[nodiscard]] Resumed resume_checkpoint(const Checkpoint& checkpoint, ModelState& state,
                                         const TrainConfig& config, const Environment& environment);
 
-/// Parameters alone, from any folder with model.safetensors or its index.
+/// Parameters alone, from any folder with model.safetensors or its index. Throws ResourceError for
+/// a tensor that is missing, has no place in the model, has another shape or is not finite.
 void load_weights(const std::filesystem::path& folder, ModelState& state);
 
 struct DumpRequest {

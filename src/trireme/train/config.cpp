@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <system_error>
 
 #include <fmt/format.h>
 
 #include "trireme/base/errors.h"
 #include "trireme/base/philox.h"
+#include "trireme/comm/threads/thread_world.h"
 #include "trireme/train/option.h"
 
 namespace trireme {
@@ -33,6 +35,11 @@ void check_each_option(const TrainConfig& config) {
 void check_run_folder(const RunConfig& run) {
   const bool is_plain = !run.name.empty() && run.name != "." && run.name != ".." &&
                         run.name.find('/') == run.name.npos && run.name.find('\0') == run.name.npos;
+  constexpr std::size_t kMaxNameBytes = 255;
+  if (run.name.size() > kMaxNameBytes) {
+    throw UsageError(fmt::format("[run] name of {} bytes: must have at most {}; shorten it",
+                                 run.name.size(), kMaxNameBytes));
+  }
   if (!is_plain) {
     throw UsageError(
         fmt::format("[run] name = {}: must be the name of a folder in run.dir, "
@@ -60,16 +67,22 @@ void check_schedule(const TrainConfig& config) {
   if (lr.warmup_steps > steps) {
     throw UsageError(
         fmt::format("[lr] warmup_steps = {0} with [run] steps = {1}: must be <= "
-                    "steps; use warmup_steps = {1} or steps = {0}",
+                    "steps; use warmup_steps = {1} or more steps",
                     lr.warmup_steps, steps));
   }
   if (lr.min_lr > config.optimizer.lr) {
-    throw UsageError(
-        fmt::format("[lr] min_lr = {0} with [optimizer] lr = {1}: must be <= lr; "
-                    "use for example min_lr = {2}",
-                    lr.min_lr, config.optimizer.lr, config.optimizer.lr / 10.0));
+    throw UsageError(fmt::format(
+        "[lr] min_lr = {0} with [optimizer] lr = {1}: must be <= lr; "
+        "use for example min_lr = {2}",
+        lr.min_lr, config.optimizer.lr, fmt::format("{:.3g}", config.optimizer.lr / 10.0)));
   }
   const std::int64_t longest = steps - std::max<std::int64_t>(lr.warmup_steps, 1);
+  if (lr.shape == LrShape::kWsd && longest < 1) {
+    throw UsageError(
+        fmt::format("[lr] shape = \"wsd\" with warmup_steps = {} and [run] steps = {}: must leave "
+                    "a step for the decay after the peak; use steps = {} or more",
+                    lr.warmup_steps, steps, std::max<std::int64_t>(lr.warmup_steps, 1) + 1));
+  }
   if (lr.shape == LrShape::kWsd && (lr.decay_steps < 1 || lr.decay_steps > longest)) {
     throw UsageError(fmt::format(
         "[lr] decay_steps = {} with shape = \"wsd\", warmup_steps = {} and [run] steps = {}: must "
@@ -108,7 +121,12 @@ void check_intervals(const TrainConfig& config) {
 namespace {
 
 /// A link so slow that a message takes longer than a day is a mistake, not a model.
-void check_ranks(const RanksConfig& ranks) {
+void check_ranks(const RanksConfig& ranks, int world) {
+  if (world > kMaxThreadRanks) {
+    throw UsageError(
+        fmt::format("[layout] {} ranks as threads of one process: at most {}; use fewer", world,
+                    kMaxThreadRanks));
+  }
   constexpr double kLeastGbPerS = 1e-6;
   if (ranks.link_gb_per_s == 0.0 || ranks.link_gb_per_s >= kLeastGbPerS) return;
   throw UsageError(
@@ -118,7 +136,8 @@ void check_ranks(const RanksConfig& ranks) {
 
 void check_resume(const CheckpointConfig& checkpoint) {
   const std::string& resume = checkpoint.resume;
-  if (resume == "auto" || resume == "never" || std::filesystem::is_directory(resume)) return;
+  std::error_code error;
+  if (resume == "auto" || resume == "never" || std::filesystem::is_directory(resume, error)) return;
   throw UsageError(
       fmt::format("[checkpoint] resume = \"{}\": must be \"auto\", \"never\" or a checkpoint's "
                   "folder, and there "
@@ -136,7 +155,7 @@ TrainConfig checked(TrainConfig config) {
   check_vocabulary(config.model.spec);
   check_schedule(config);
   check_intervals(config);
-  check_ranks(config.ranks);
+  check_ranks(config.ranks, config.layout.world());
   check_resume(config.checkpoint);
   return config;
 }

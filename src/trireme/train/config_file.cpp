@@ -322,10 +322,20 @@ std::vector<Assignment> override_assignments(const std::vector<ConfigOverride>& 
 }
 
 std::string file_text(const fs::path& path, std::string_view where) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file || fs::is_directory(path)) {
+  constexpr std::uintmax_t kMaxBytes = 1 << 20;
+  std::error_code error;
+  const bool is_file = fs::is_regular_file(path, error);
+  std::ifstream file;
+  if (is_file) file.open(path, std::ios::binary);
+  if (!is_file || !file) {
     throw UsageError(fmt::format("[{}] {} cannot be read: must be a file; correct the path", where,
                                  path.string()));
+  }
+  if (fs::file_size(path, error) > kMaxBytes) {
+    throw UsageError(
+        fmt::format("[{}] {} is larger than {} bytes: must be a config file; correct "
+                    "the path",
+                    where, path.string(), kMaxBytes));
   }
   return {std::istreambuf_iterator<char>(file), {}};
 }

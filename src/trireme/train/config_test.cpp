@@ -114,7 +114,7 @@ TEST(CheckedConfig, WarmupLongerThanTheRunIsRefused) {
   config.lr.warmup_steps = 20;
   EXPECT_EQ(refusal(config),
             "[lr] warmup_steps = 20 with [run] steps = 10: must be <= steps; use "
-            "warmup_steps = 10 or steps = 20");
+            "warmup_steps = 10 or more steps");
 }
 
 TEST(CheckedConfig, MinimumAboveThePeakIsRefused) {

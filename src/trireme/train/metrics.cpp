@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <system_error>
 #include <unistd.h>
 #include <utility>
 
@@ -93,6 +94,12 @@ std::string metrics_line(const EvalMetrics& metrics) {
 
 MetricsWriter::MetricsWriter(std::filesystem::path path, std::int64_t resume_step)
     : path_(std::move(path)), file_(nullptr, &std::fclose) {
+  std::error_code error;
+  if (std::filesystem::exists(path_, error) && !std::filesystem::is_regular_file(path_, error)) {
+    throw ResourceError(
+        fmt::format("[metrics] {}: is no regular file; move it away or choose another run.name",
+                    path_.string()));
+  }
   const std::string kept = lines_until(path_, resume_step);
   // A new file replaces the old one at once: a crash here leaves one of them whole.
   const std::filesystem::path new_path = path_.string() + ".new";

@@ -34,6 +34,11 @@ double seconds_since(SteadyClock::time_point start) {
   return std::chrono::duration<double>(SteadyClock::now() - start).count();
 }
 
+/// The sign of a NaN means nothing.
+std::string number_text(double value) {
+  return std::isnan(value) ? "nan" : fmt::format("{}", value);
+}
+
 /// What all ranks of a run share. Ranks write only their own elements of the result.
 struct SharedRun {
   const TrainConfig& config;
@@ -131,6 +136,7 @@ class RankRun {
 
   [[nodiscard]] Environment environment() const {
     return {.layout = layout_text(config_.layout, config_.batch),
+            .data = shared_.data.identity(),
             .threads_per_rank = shared_.plan.threads_per_rank,
             .instruction_set =
                 fmt::format("{}/{}", kernels::matmul_instruction_set(), kernels::isa_name()),
@@ -144,6 +150,7 @@ class RankRun {
       run_ = resumed.run;
       note(fmt::format("resumed {} at step {}", shared_.resume_from->dir.string(), run_.step));
       for (const std::string& line : resumed.notes) note(line);
+      note_what_is_past();
       return;
     }
     if (config_.model.checkpoint.empty()) {
@@ -151,6 +158,19 @@ class RankRun {
     } else {
       load_weights(config_.model.checkpoint, state_);
       note(fmt::format("weights loaded from {}", config_.model.checkpoint));
+    }
+  }
+
+  void note_what_is_past() const {
+    if (run_.step >= config_.run.steps) {
+      note(fmt::format("nothing to train: the checkpoint is at step {}, run.steps = {}", run_.step,
+                       config_.run.steps));
+    }
+    for (const auto& [what, steps] : {std::pair("--dump-steps", &shared_.options.dump_steps),
+                                      std::pair("trace.steps", &config_.trace.steps)}) {
+      for (const std::int64_t step : *steps) {
+        if (step <= run_.step) note(fmt::format("{} {}: that step is past", what, step));
+      }
     }
   }
 
@@ -258,7 +278,7 @@ class RankRun {
                         : std::string("in the gradients of all ranks; each rank's loss is finite");
     const std::string what =
         fmt::format("step {}: loss {} and gradient norm {} are not both finite ({})", run_.step,
-                    loss, norm, place);
+                    number_text(loss), number_text(norm), place);
     if (config_.run.on_nonfinite == OnNonfinite::kStop) {
       throw ResourceError(
           fmt::format("[train] {}; the weights were not updated: resume the last checkpoint with a "
@@ -353,7 +373,15 @@ std::optional<Checkpoint> find_resume(const TrainConfig& config, const Checkpoin
                                       TrainObserver& observer) {
   CheckpointStore::Search search = store.newest_complete();
   for (const std::string& warning : search.warnings) observer.on_note(warning);
-  if (config.checkpoint.resume == "auto") return std::move(search.newest);
+  if (config.checkpoint.resume == "auto") {
+    if (!search.newest && search.has_folders) {
+      throw ResourceError(fmt::format(
+          "[checkpoint] {}: it has checkpoints but none that can be used, and starting over would "
+          "replace them: {}; choose another run.name, or move that folder away",
+          store.root().string(), fmt::join(search.warnings, "; ")));
+    }
+    return std::move(search.newest);
+  }
   std::optional<Checkpoint> start;
   if (config.checkpoint.resume != "never") start = open_checkpoint(config.checkpoint.resume);
   const std::int64_t start_step = start ? start->state.step : 0;
@@ -379,6 +407,15 @@ TrainData::TrainData(const TrainConfig& config)
   validation_.emplace(corpus_, Split::kValidation, config.batch.seq, tokens);
 }
 
+std::string TrainData::identity() const {
+  std::string identity;
+  for (int file = 0; file < corpus_.num_files(); ++file) {
+    const FileDigest digest = digest_of(corpus_.path(file));
+    identity += fmt::format("{}{} bytes {}", file == 0 ? "" : ", ", digest.bytes, digest.xxh64);
+  }
+  return identity;
+}
+
 std::filesystem::path run_folder(const TrainConfig& config) {
   return std::filesystem::path(config.run.dir) / config.run.name;
 }
@@ -387,6 +424,7 @@ TrainResult train(const TrainConfig& config, const RunPlan& plan, const TrainDat
                   TrainObserver& observer, const TrainOptions& options) {
   const int world_size = config.layout.world();
   require_memory(total_arena_bytes(plan.ranks), world_size);
+  if (!config.model.checkpoint.empty()) verify_if_checkpoint(config.model.checkpoint);
   TrainResult result;
   result.arena_bytes.resize(static_cast<std::size_t>(world_size));
   result.bytes_sent.resize(static_cast<std::size_t>(world_size));

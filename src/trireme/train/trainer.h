@@ -29,6 +29,8 @@ class TrainData {
   [[nodiscard]] const TrainBatches& train() const { return train_; }
   /// Nothing unless the run evaluates.
   [[nodiscard]] const std::optional<EvalBatches>& validation() const { return validation_; }
+  /// Size and checksum of each file, for the notes of a resume. Reads the files.
+  [[nodiscard]] std::string identity() const;
   [[nodiscard]] std::int64_t eval_windows() const {
     return validation_ ? validation_->num_windows() : 0;
   }
