@@ -1,0 +1,74 @@
+#include "trireme/program/schedules/schedules.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "trireme/base/errors.h"
+#include "trireme/base/nearest.h"
+
+namespace trireme {
+namespace {
+
+const ScheduleKind& kind_named(std::string_view name) {
+  const auto& kinds = schedule_kinds();
+  const auto found = std::find_if(kinds.begin(), kinds.end(),
+                                  [name](const ScheduleKind& kind) { return kind.name == name; });
+  if (found != kinds.end()) return *found;
+  std::vector<std::string_view> names;
+  for (const ScheduleKind& kind : kinds) names.push_back(kind.name);
+  throw UsageError(fmt::format("[schedule] {}: must be one of {}; did you mean {}?", name,
+                               fmt::join(names, ", "), nearest_name(name, names)));
+}
+
+void check_shape(const ScheduleKind& kind, const ScheduleShape& shape) {
+  constexpr int kMost = 1 << 20;
+  for (const auto& [field, value] :
+       {std::pair("pp", shape.ranks), std::pair("chunks", shape.chunks),
+        std::pair("micro_batches", shape.micro_batches)}) {
+    if (value >= 1 && value <= kMost) continue;
+    throw UsageError(fmt::format("[schedule] {} with {} = {}: must be from 1 to {}; use {}",
+                                 kind.name, field, value, kMost, value < 1 ? 1 : kMost));
+  }
+  if (kind.chunks != 0 && shape.chunks != kind.chunks) {
+    throw UsageError(fmt::format(
+        "[schedule] {} with chunks = {}: this schedule has {} on a rank; use chunks = {}",
+        kind.name, shape.chunks, kind.chunks, kind.chunks));
+  }
+  const std::string refusal = kind.refusal == nullptr ? "" : kind.refusal(shape);
+  if (refusal.empty()) return;
+  throw UsageError(fmt::format("[schedule] {} with pp = {} and {} micro-batches: {}", kind.name,
+                               shape.ranks, shape.micro_batches, refusal));
+}
+
+}  // namespace
+
+const std::vector<ScheduleKind>& schedule_kinds() {
+  static const std::vector<ScheduleKind> kKinds = {naive_schedule(),
+                                                   gpipe_schedule(),
+                                                   gpipe_lifo_schedule(),
+                                                   one_f_one_b_schedule(),
+                                                   eager_one_f_one_b_schedule(),
+                                                   interleaved_schedule(),
+                                                   breadth_first_schedule(),
+                                                   zero_bubble_h1_schedule(),
+                                                   zero_bubble_h2_schedule(),
+                                                   zero_bubble_v_schedule(),
+                                                   dualpipe_schedule(),
+                                                   dualpipe_v_schedule()};
+  return kKinds;
+}
+
+Schedule make_schedule(std::string_view name, const ScheduleShape& shape) {
+  const ScheduleKind& kind = kind_named(name);
+  check_shape(kind, shape);
+  Schedule schedule{.name = std::string(name),
+                    .num_stages = shape.ranks * shape.chunks,
+                    .num_micro_batches = shape.micro_batches,
+                    .orders = kind.orders(shape)};
+  // Both directions of DualPipe run through the same stages.
+  if (kind.name == dualpipe_schedule().name) schedule.num_stages = shape.ranks;
+  return schedule;
+}
+
+}  // namespace trireme
