@@ -84,6 +84,7 @@ int run_command(const std::vector<std::string>& arguments, Session& session) {
   add_program_command(app, session, split.overrides);
   add_generate_command(app, session);
   add_eval_command(app, session);
+  add_simulate_command(app, session);
   add_unbuilt_commands(app);
   return parse(app, split.plain, session);
 }
@@ -126,7 +127,6 @@ void add_unbuilt_commands(CLI::App& app) {
   };
   for (const auto& [name, purpose] :
        {Unbuilt{"plan", "rank layouts for a model and a cluster"},
-        Unbuilt{"simulate", "run a layout on a virtual clock"},
         Unbuilt{"predict", "predict memory and speed of a list of layouts"},
         Unbuilt{"calibrate", "measure this machine into a cluster file"},
         Unbuilt{"convert", "convert checkpoints and data sets"}}) {
@@ -136,7 +136,7 @@ void add_unbuilt_commands(CLI::App& app) {
     command->callback([name = std::string(name)] {
       throw UsageError(
           fmt::format("[command line] {}: this command is not built yet; built are train, program, "
-                      "generate and eval",
+                      "generate, eval and simulate",
                       name));
     });
   }

@@ -20,7 +20,8 @@ void add_program_command(CLI::App& app, Session& session,
                          const std::vector<ConfigOverride>& overrides);
 void add_generate_command(CLI::App& app, Session& session);
 void add_eval_command(CLI::App& app, Session& session);
-/// plan, simulate, predict, calibrate, convert: refused by name.
+void add_simulate_command(CLI::App& app, Session& session);
+/// plan, predict, calibrate, convert: refused by name.
 void add_unbuilt_commands(CLI::App& app);
 
 }  // namespace trireme

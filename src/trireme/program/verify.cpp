@@ -74,7 +74,7 @@ std::optional<Range> StepView::own_shard(const Range& whole) const {
 }
 
 const std::vector<Rule>& verified_rules() {
-  static const std::vector<Rule> kRules = {
+  static const std::vector<Rule> rules = {
       {"V1", "every part runs exactly once per layer and micro-batch, forward before backward"},
       {"V2", "every byte that is read has been written"},
       {"V3", "a transient buffer is freed once, after its last use, within its call"},
@@ -92,7 +92,7 @@ const std::vector<Rule>& verified_rules() {
       {"V16", "operands carry the values that the model names, recomputed or kept"},
       {"V17", "contributions are added in ascending order of micro-batches"},
   };
-  return kRules;
+  return rules;
 }
 
 std::optional<Violation> verify(const std::vector<Program>& programs) {

@@ -44,7 +44,7 @@ void check_shape(const ScheduleKind& kind, const ScheduleShape& shape) {
 }  // namespace
 
 const std::vector<ScheduleKind>& schedule_kinds() {
-  static const std::vector<ScheduleKind> kKinds = {naive_schedule(),
+  static const std::vector<ScheduleKind> kinds = {naive_schedule(),
                                                    gpipe_schedule(),
                                                    gpipe_lifo_schedule(),
                                                    one_f_one_b_schedule(),
@@ -56,7 +56,7 @@ const std::vector<ScheduleKind>& schedule_kinds() {
                                                    zero_bubble_v_schedule(),
                                                    dualpipe_schedule(),
                                                    dualpipe_v_schedule()};
-  return kKinds;
+  return kinds;
 }
 
 Schedule make_schedule(std::string_view name, const ScheduleShape& shape) {

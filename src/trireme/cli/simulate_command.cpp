@@ -1,0 +1,189 @@
+// trireme simulate
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "trireme/base/errors.h"
+#include "trireme/base/nearest.h"
+#include "trireme/checkpoint/file.h"
+#include "trireme/cli/commands.h"
+#include "trireme/cli/run_log.h"
+#include "trireme/program/schedules/schedules.h"
+#include "trireme/report/gantt.h"
+#include "trireme/report/schedule_timeline.h"
+#include "trireme/report/table.h"
+#include "trireme/simulate/virtual_clock.h"
+
+namespace trireme {
+namespace {
+
+constexpr int kGanttColumns = 160;
+
+struct SimulateArguments {
+  std::string costs;
+  std::string schedule = "1f1b";
+  int ranks = 4;
+  int micro_batches = 8;
+  int group = 0;
+  std::string trace;
+  bool is_json = false;
+  bool is_csv = false;
+};
+
+[[noreturn]] void refuse_cost(std::string_view field) {
+  throw UsageError(fmt::format(
+      "[command line] --costs: \"{}\": must be NAME=NUMBER with F, I, W, C or OV; use for example "
+      "F=1,I=1,W=1,C=0",
+      field));
+}
+
+ScheduleCosts parse_costs(std::string_view text) {
+  ScheduleCosts costs;
+  while (!text.empty()) {
+    const std::string_view field = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(field.size() + 1, text.size()));
+    const std::size_t equals = field.find('=');
+    if (equals == std::string_view::npos) refuse_cost(field);
+    double* target = nullptr;
+    for (const auto& [name, member] :
+         {std::pair("F", &costs.forward), std::pair("I", &costs.input),
+          std::pair("W", &costs.weight), std::pair("C", &costs.latency),
+          std::pair("OV", &costs.overlapped)}) {
+      if (field.substr(0, equals) == name) target = member;
+    }
+    const std::string_view number = field.substr(equals + 1);
+    const auto [end, error] =
+        target == nullptr ? std::from_chars_result{nullptr, std::errc::invalid_argument}
+                          : std::from_chars(number.data(), number.data() + number.size(), *target);
+    if (error != std::errc() || end != number.data() + number.size()) refuse_cost(field);
+  }
+  return costs;
+}
+
+/// "NAME", "NAME:CHUNKS", or a file with a schedule in CSV form.
+Schedule schedule_of(const SimulateArguments& arguments) {
+  constexpr std::int64_t kMaxBytes = std::int64_t{1} << 26;
+  if (arguments.schedule.ends_with(".csv")) {
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(arguments.schedule, error)) {
+      throw UsageError(fmt::format("[command line] --schedule {}: there is no such file; correct it",
+                                   arguments.schedule));
+    }
+    return parse_schedule_csv(read_text(arguments.schedule, kMaxBytes), arguments.schedule);
+  }
+  const std::size_t colon = arguments.schedule.find(':');
+  const std::string name = arguments.schedule.substr(0, colon);
+  ScheduleShape shape{
+      .ranks = arguments.ranks, .micro_batches = arguments.micro_batches, .group = arguments.group};
+  for (const ScheduleKind& kind : schedule_kinds()) {
+    if (kind.name == name && kind.chunks > 0) shape.chunks = kind.chunks;
+  }
+  if (colon != std::string::npos) {
+    const std::string chunks = arguments.schedule.substr(colon + 1);
+    const auto [end, error] =
+        std::from_chars(chunks.data(), chunks.data() + chunks.size(), shape.chunks);
+    if (error != std::errc() || end != chunks.data() + chunks.size()) {
+      throw UsageError(
+          fmt::format("[command line] --schedule {}: chunks must be a whole number; use for "
+                      "example {}:2",
+                      arguments.schedule, name));
+    }
+  }
+  return make_schedule(name, shape);
+}
+
+std::string result_json(const Schedule& schedule, const ScheduleTimes& times) {
+  nlohmann::ordered_json order = nlohmann::ordered_json::array();
+  for (const Order& of_rank : schedule.orders) {
+    auto& texts = order.emplace_back(nlohmann::ordered_json::array());
+    for (const ScheduleStep& step : of_rank) texts.push_back(step_text(step));
+  }
+  const nlohmann::ordered_json json = {{"schedule", schedule.name},
+                                       {"ranks", schedule.num_ranks()},
+                                       {"stages", schedule.num_stages},
+                                       {"micro_batches", schedule.num_micro_batches},
+                                       {"makespan_seconds", times.makespan},
+                                       {"busy_seconds", times.busy},
+                                       {"bubble_ratio", times.bubble_ratio()},
+                                       {"in_flight", times.in_flight},
+                                       {"in_flight_until_weight", times.in_flight_until_weight},
+                                       {"order", order},
+                                       {"starts", times.starts}};
+  return json.dump(1) + "\n";
+}
+
+std::string result_text(const Schedule& schedule, const ScheduleTimes& times) {
+  std::vector<std::vector<std::string>> rows;
+  for (std::size_t rank = 0; rank < times.busy.size(); ++rank) {
+    rows.push_back({fmt::format("{}", rank), fmt::format("{:.6g}", times.busy[rank]),
+                    fmt::format("{:.6g}", times.makespan - times.busy[rank]),
+                    fmt::format("{}", times.in_flight[rank]),
+                    fmt::format("{}", times.in_flight_until_weight[rank])});
+  }
+  return fmt::format(
+             "{}: {} stages on {} ranks, {} micro-batches; a bare schedule, times in units of the "
+             "costs\n{}\n",
+             schedule.name, schedule.num_stages, schedule.num_ranks(), schedule.num_micro_batches,
+             text_gantt(schedule_timeline(schedule, times), kGanttColumns)) +
+         text_table({"rank", "busy", "idle", "in flight to B or I", "in flight to B or W"}, rows) +
+         fmt::format("makespan {:.6g}, bubble ratio {:.6g}\n", times.makespan,
+                     times.bubble_ratio());
+}
+
+void run_simulate(const SimulateArguments& arguments, const Session& session) {
+  const ScheduleCosts costs = parse_costs(arguments.costs);
+  const Schedule schedule = schedule_of(arguments);
+  if (arguments.is_csv) return session.print(schedule_csv(schedule));
+  const ScheduleTimes times = run_virtual_clock(schedule, costs);
+  if (!arguments.trace.empty())
+    replace_file(arguments.trace, chrome_trace_json(schedule_timeline(schedule, times)));
+  session.print(arguments.is_json ? result_json(schedule, times) : result_text(schedule, times));
+}
+
+std::string schedule_names() {
+  std::string names;
+  for (const ScheduleKind& kind : schedule_kinds()) {
+    names += fmt::format("  {:<14} {}\n", kind.name, kind.doc);
+  }
+  return names;
+}
+
+}  // namespace
+
+void add_simulate_command(CLI::App& app, Session& session) {
+  auto arguments = std::make_shared<SimulateArguments>();  // owned by the command's callback
+  CLI::App* const command =
+      app.add_subcommand("simulate", "Price a bare pipeline schedule on a virtual clock");
+  command
+      ->add_option("--costs", arguments->costs,
+                   "units of a stage's forward (F), input gradient (I), weight gradient (W), a "
+                   "message (C) and DualPipe's pair (OV), as F=1,I=1,W=1,C=0; pricing programs by "
+                   "a cluster file is not built yet")
+      ->required();
+  command->add_option("--schedule", arguments->schedule,
+                      "name, name:chunks, or a file NAME.csv (1f1b)");
+  command->add_option("--pp", arguments->ranks, "ranks of the pipeline (4)");
+  command->add_option("--micro-batches", arguments->micro_batches, "of a step (8)");
+  command
+      ->add_option("--group", arguments->group,
+                   "interleaved: micro-batches that a chunk takes at once; 0 = least valid")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--trace", arguments->trace, "write a trace file for ui.perfetto.dev");
+  command->add_flag("--json", arguments->is_json, "print JSON");
+  command->add_flag("--csv", arguments->is_csv, "print the schedule itself, for --schedule FILE");
+  command->footer(fmt::format(
+      "Schedules:\n{}Example: trireme simulate --schedule interleaved:2 --pp 4 --micro-batches 8 "
+      "--costs F=1,I=1,W=1",
+      schedule_names()));
+  command->callback([arguments, &session] { run_simulate(*arguments, session); });
+}
+
+}  // namespace trireme
