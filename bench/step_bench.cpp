@@ -142,7 +142,7 @@ void bench(const ModelSpec& spec, const Batch& batch, int threads, int repetitio
   const Placement placement = place({&program});
   std::vector<std::unique_ptr<Backend>> backends;
   backends.push_back(std::make_unique<CpuBackend>(program, threads));
-  RankExecutor executor({&program}, placement, std::move(backends), nullptr, {});
+  RankExecutor executor({&program}, placement, std::move(backends), {}, {});
   ModelState(program, executor, 0).initialize(1);
   const auto hyper = executor.values<double>(0, program.whole(*program.find_buffer("hyper")));
   const std::array<double, HyperLayout::kCount> values = {1e-4, 0.9, 0.95, 1e-8,

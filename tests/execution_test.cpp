@@ -101,10 +101,10 @@ TEST(Failure, AnExceptionInTheMiddleOfAStepEndsAllRanksWithItsOwnError) {
 void run_with_a_race() {
   HarnessOptions options{.steps = 2};
   options.mutate = [](Program& program) {
-    for (Template& item : program.templates) {
-      for (Instruction& instruction : item.instructions) {
-        if (instruction.op == Op::kReduceScatter) instruction.waits.clear();
-      }
+    const int reduce = *program.find_template("reduce");
+    for (Instruction& instruction : program.at(reduce).instructions) instruction.waits.clear();
+    for (Call& call : program.calls) {
+      if (call.template_index == reduce) call.waits.clear();
     }
   };
   static_cast<void>(run_steps(small_llama(), {.dp = 2, .zero = 1, .bucket_mib = 0.002},

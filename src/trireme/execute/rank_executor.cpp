@@ -25,11 +25,11 @@ double now_seconds() {
 
 RankExecutor::RankExecutor(std::vector<const Program*> programs, const Placement& placement,
                            std::vector<std::unique_ptr<Backend>> backends,
-                           Communicator* communicator, ExecutorOptions options)
+                           std::vector<GroupCommunicator> communicators, ExecutorOptions options)
     : programs_(std::move(programs)),
       placement_(placement),
       backends_(std::move(backends)),
-      communicator_(communicator),
+      communicators_(std::move(communicators)),
       options_(std::move(options)),
       arena_(placement.arena_bytes) {
   TRI_CHECK(programs_.size() == backends_.size());
@@ -40,17 +40,26 @@ RankExecutor::RankExecutor(std::vector<const Program*> programs, const Placement
   }
   prepare_streams();
   fill_constants();
-  if (std::find(uses_comm_.begin(), uses_comm_.end(), true) != uses_comm_.end()) {
-    TRI_CHECK(communicator_ != nullptr);
-    comm_thread_ = std::thread([this] { comm_thread_main(); });
+  find_communicators();
+  for (int s = 0; s < kNumStreams; ++s) {
+    const auto stream = static_cast<Stream>(s);
+    if (stream == Stream::kCompute) continue;
+    bool is_used = false;
+    for (std::size_t p = 0; p < programs_.size(); ++p)
+      is_used = is_used || uses(narrow<int>(p), stream);
+    if (is_used) state(stream).thread = std::thread([this, stream] { stream_thread_main(stream); });
   }
 }
 
 RankExecutor::~RankExecutor() {
-  if (!comm_thread_.joinable()) return;
-  comm_steps_.store(kFailed, std::memory_order_release);
-  comm_steps_.notify_all();
-  comm_thread_.join();
+  for (StreamState& stream : streams_) {
+    if (!stream.thread.joinable()) continue;
+    stream.asked.store(kFailed, std::memory_order_release);
+    stream.asked.notify_all();
+  }
+  for (StreamState& stream : streams_) {
+    if (stream.thread.joinable()) stream.thread.join();
+  }
 }
 
 void RankExecutor::prepare_streams() {
@@ -67,21 +76,51 @@ void RankExecutor::prepare_streams() {
     most_instructions = std::max(most_instructions, program->num_instructions());
     for (StreamState& stream : streams_)
       stream.instructions.emplace_back(program->templates.size());
-    bool has_comm = false;
+    auto& uses = uses_.emplace_back();
+    uses.fill(false);
     for (std::size_t t = 0; t < program->templates.size(); ++t) {
       const auto& instructions = program->templates[t].instructions;
       for (std::size_t i = 0; i < instructions.size(); ++i) {
         state(instructions[i].stream).instructions.back()[t].push_back(narrow<int>(i));
         most_operands = std::max(most_operands, instructions[i].uses.size());
-        has_comm = has_comm || instructions[i].stream == Stream::kComm;
+        uses.at(static_cast<std::size_t>(instructions[i].stream)) = true;
       }
     }
-    uses_comm_.push_back(has_comm);
   }
   for (StreamState& stream : streams_) {
     stream.times.reserve(static_cast<std::size_t>(most_instructions));
     stream.operands.resize(most_operands);
   }
+}
+
+void RankExecutor::find_communicators() {
+  for (const Program* program : programs_) {
+    auto& of_program = communicator_of_.emplace_back();
+    for (const Template& item : program->templates) {
+      auto& of_template = of_program.emplace_back(item.instructions.size(), nullptr);
+      for (std::size_t i = 0; i < item.instructions.size(); ++i) {
+        const std::optional<Comm>& comm = item.instructions[i].comm;
+        if (!comm) continue;
+        const auto found =
+            std::find_if(communicators_.begin(), communicators_.end(),
+                         [&](const GroupCommunicator& each) { return each.group == comm->group; });
+        TRI_CHECK(found != communicators_.end() && found->communicator != nullptr);
+        of_template[i] = found->communicator;
+      }
+    }
+  }
+}
+
+bool RankExecutor::uses(int program, Stream stream) const {
+  return uses_.at(static_cast<std::size_t>(program)).at(static_cast<std::size_t>(stream));
+}
+
+std::exception_ptr RankExecutor::first_failure() const {
+  for (const StreamState& stream : streams_) {
+    const bool has_failed = stream.passed.load(std::memory_order_acquire) == kFailed;
+    if (has_failed && stream.failure) return stream.failure;
+  }
+  return nullptr;
 }
 
 void RankExecutor::fill_constants() {
@@ -108,42 +147,49 @@ void RankExecutor::run(int program, const StepContext& context) {
     stream.passed.store(0, std::memory_order_relaxed);
     stream.times.clear();
   }
-  const bool has_comm = uses_comm_.at(static_cast<std::size_t>(program));
-  if (has_comm) {
-    comm_steps_.fetch_add(1, std::memory_order_release);
-    comm_steps_.notify_all();
+  for (int s = 0; s < kNumStreams; ++s) {
+    if (!uses(program, static_cast<Stream>(s))) continue;
+    StreamState& stream = state(static_cast<Stream>(s));
+    stream.asked.fetch_add(1, std::memory_order_release);
+    stream.asked.notify_all();
   }
   const std::uint32_t end = call_bases_.at(static_cast<std::size_t>(program)).back() + 1;
   try {
     run_stream(Stream::kCompute);
-    if (has_comm) wait_for(Stream::kComm, end);
+    for (int s = 0; s < kNumStreams; ++s) {
+      const auto stream = static_cast<Stream>(s);
+      if (stream != Stream::kCompute && uses(program, stream)) wait_for(stream, end);
+    }
   } catch (const PartnerFailed&) {
-    std::rethrow_exception(state(Stream::kComm).failure);
+    const std::exception_ptr failure = first_failure();
+    if (options_.abort) options_.abort(failure);
+    fail(Stream::kCompute);
+    std::rethrow_exception(failure);
   } catch (...) {
-    if (has_comm && options_.abort) options_.abort(std::current_exception());
+    if (options_.abort) options_.abort(std::current_exception());
     fail(Stream::kCompute);
     throw;
   }
 }
 
-void RankExecutor::comm_thread_main() {
+void RankExecutor::stream_thread_main(Stream stream) {
+  const std::atomic<std::uint32_t>& word = state(stream).asked;
   std::uint32_t steps = 0;
   while (true) {
-    std::uint32_t asked = comm_steps_.load(std::memory_order_acquire);
+    std::uint32_t asked = word.load(std::memory_order_acquire);
     while (asked == steps) {
-      await_word(comm_steps_, asked);
-      asked = comm_steps_.load(std::memory_order_acquire);
+      await_word(word, asked);
+      asked = word.load(std::memory_order_acquire);
     }
     if (asked == kFailed) return;
     steps = asked;
     try {
-      run_stream(Stream::kComm);
-    } catch (const PartnerFailed&) {
-      return;
+      run_stream(stream);
+    } catch (const PartnerFailed&) {  // the stream that failed first says why
+      return fail(stream);
     } catch (...) {
-      state(Stream::kComm).failure = std::current_exception();
-      fail(Stream::kComm);
-      return;
+      state(stream).failure = std::current_exception();
+      return fail(stream);
     }
   }
 }
@@ -168,22 +214,26 @@ void RankExecutor::run_instruction(Stream stream, int call_index, int index, std
   const Call& call = program.calls[static_cast<std::size_t>(call_index)];
   const Instruction& instruction =
       program.at(call.template_index).instructions[static_cast<std::size_t>(index)];
-  for (const Wait& wait : instruction.waits) {
-    const int waited_call = call_index - wait.calls_back;
-    if (waited_call < 0) continue;
-    const std::uint32_t target = call_bases_[p][static_cast<std::size_t>(waited_call)] +
-                                 narrow<std::uint32_t>(wait.instruction) + 1;
-    if (target <= base + narrow<std::uint32_t>(index)) wait_for(wait.stream, target);
+  const auto await = [&](const Wait& wait) {
+    const auto call_base = call_bases_[p][static_cast<std::size_t>(call_index - wait.calls_back)];
+    wait_for(wait.stream, call_base + narrow<std::uint32_t>(wait.instruction) + 1);
+  };
+  for (const Wait& wait : instruction.waits) await(wait);
+  for (const CallWait& of_call : call.waits) {
+    if (of_call.instruction == index) await(of_call.wait);
   }
   StreamState& own = state(stream);
   for (std::size_t u = 0; u < instruction.uses.size(); ++u) {
-    own.operands[u] = bytes(program_, instruction.uses[u].range).data();
+    own.operands[u] = operand(call, instruction.uses[u].range);
   }
   const Operands operands(own.operands.data(), instruction.uses.size());
   annotate_operands(instruction, operands);
   const double start = is_recording_ ? now_seconds() : 0.0;
   if (instruction.comm) {
-    communicate(instruction, operands);
+    Communicator* const communicator =
+        communicator_of_[p][static_cast<std::size_t>(call.template_index)]
+                        [static_cast<std::size_t>(index)];
+    communicate(*communicator, instruction, operands);
   } else {
     backends_[p]->run(call, index, operands, *context_);
   }
@@ -191,7 +241,15 @@ void RankExecutor::run_instruction(Stream stream, int call_index, int index, std
   pass(stream, base + narrow<std::uint32_t>(index) + 1);
 }
 
-void RankExecutor::communicate(const Instruction& instruction, Operands operands) {
+std::byte* RankExecutor::operand(const Call& call, const Range& range) const {
+  const int pool = programs_[static_cast<std::size_t>(program_)]->buffer(range.buffer).pool;
+  const std::int64_t offset =
+      placement_.offset(program_, range.buffer, pool, call.frame_of(pool)) + range.offset;
+  return arena_.bytes().data() + offset;
+}
+
+void RankExecutor::communicate(Communicator& communicator, const Instruction& instruction,
+                               Operands operands) {
   const auto range_bytes = [&](std::size_t use) {
     return std::span<std::byte>(operands[use],
                                 static_cast<std::size_t>(instruction.uses[use].range.bytes));
@@ -199,15 +257,15 @@ void RankExecutor::communicate(const Instruction& instruction, Operands operands
   const Reduction sum{.dtype = instruction.comm->dtype, .op = ReduceOp::kSum};
   switch (instruction.op) {
     case Op::kAllReduce:
-      return communicator_->all_reduce(range_bytes(0), sum);
+      return communicator.all_reduce(range_bytes(0), sum);
     case Op::kReduceScatter:
-      return communicator_->reduce_scatter(range_bytes(0), range_bytes(1), sum);
+      return communicator.reduce_scatter(range_bytes(0), range_bytes(1), sum);
     case Op::kAllGather:
-      return communicator_->all_gather(range_bytes(0), range_bytes(1));
+      return communicator.all_gather(range_bytes(0), range_bytes(1));
     case Op::kSend:
-      return communicator_->send(range_bytes(0), instruction.comm->peer, instruction.comm->tag);
+      return communicator.send(range_bytes(0), instruction.comm->peer, instruction.comm->tag);
     case Op::kRecv:
-      return communicator_->recv(range_bytes(0), instruction.comm->peer, instruction.comm->tag);
+      return communicator.recv(range_bytes(0), instruction.comm->peer, instruction.comm->tag);
     default:
       TRI_CHECK(false && "not a communication");
   }

@@ -7,6 +7,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -33,10 +34,16 @@ struct StreamRecord {
   std::vector<InstructionTime> times = {};
 };
 
+/// This rank's end of a group that programs name. Each is used by one stream.
+struct GroupCommunicator {
+  std::string group;  ///< "dp"
+  Communicator* communicator = nullptr;
+};
+
 struct ExecutorOptions {
   int spin_count = 0;  ///< pauses before a stream that waits for the other one sleeps
-  /// Called before a failing compute stream waits for the communication stream, which may be
-  /// blocked in a collective: it must wake the peers' world.
+  /// Called before a failing stream's rank waits for its other streams, which may be blocked in a
+  /// collective: it must wake the peers' world.
   std::function<void(std::exception_ptr)> abort;
 };
 
@@ -44,17 +51,17 @@ struct ExecutorOptions {
 class RankExecutor {
  public:
   /// `programs`, in the order of `placement`, must outlive the executor; `backends` belong to them,
-  /// in the same order. `communicator` is the dp group's, nullptr if no program communicates.
-  /// Throws ResourceError if the arena cannot be had, InternalError if a backend needs more
-  /// workspace than planned.
+  /// in the same order. `communicators` are those of all groups that the programs name. Throws
+  /// ResourceError if the arena cannot be had, InternalError if a backend needs more workspace than
+  /// planned or a group is missing.
   RankExecutor(std::vector<const Program*> programs, const Placement& placement,
-               std::vector<std::unique_ptr<Backend>> backends, Communicator* communicator,
-               ExecutorOptions options);
+               std::vector<std::unique_ptr<Backend>> backends,
+               std::vector<GroupCommunicator> communicators, ExecutorOptions options);
   RankExecutor(const RankExecutor&) = delete;
   RankExecutor& operator=(const RankExecutor&) = delete;
   ~RankExecutor();
 
-  /// Runs one step of program `program`. Returns when both streams are done. An exception of either
+  /// Runs one step of program `program`. Returns when all streams are done. An exception of any
   /// stream is rethrown; the executor can then only be destroyed. Allocates nothing of its own.
   void run(int program, const StepContext& context);
 
@@ -94,40 +101,46 @@ class RankExecutor {
     /// Positions of the step that this stream has passed; kFailed after an exception. Orders what
     /// the instructions wrote before the reads of a stream that waits for it.
     alignas(64) std::atomic<std::uint32_t> passed{0};
+    /// Number of steps that the stream's thread was asked to run; kFailed ends the thread.
+    alignas(64) std::atomic<std::uint32_t> asked{0};
+    std::thread thread = {};  ///< the compute stream runs on the caller's
   };
   static constexpr std::uint32_t kFailed = 0xffffffffU;
 
   void prepare_streams();
   void fill_constants();
+  void find_communicators();
   [[nodiscard]] StreamState& state(Stream stream) {
     return streams_.at(static_cast<std::size_t>(stream));
   }
   void run_stream(Stream stream);
+  [[nodiscard]] bool uses(int program, Stream stream) const;
+  [[nodiscard]] std::exception_ptr first_failure() const;
   void run_instruction(Stream stream, int call, int instruction, std::uint32_t base);
   void wait_for(Stream stream, std::uint32_t target);
   void pass(Stream stream, std::uint32_t position);
   void fail(Stream stream);
-  void communicate(const Instruction& instruction, Operands operands);
-  void comm_thread_main();
+  [[nodiscard]] std::byte* operand(const Call& call, const Range& range) const;
+  void communicate(Communicator& communicator, const Instruction& instruction, Operands operands);
+  void stream_thread_main(Stream stream);
   void await_word(const std::atomic<std::uint32_t>& word, std::uint32_t old_value) const;
 
   std::vector<const Program*> programs_;
   Placement placement_;
   std::vector<std::unique_ptr<Backend>> backends_;
-  Communicator* communicator_;
+  std::vector<GroupCommunicator> communicators_;
   ExecutorOptions options_;
   Arena arena_;
   std::array<StreamState, kNumStreams> streams_;
   std::vector<std::vector<std::uint32_t>>
       call_bases_;  ///< [program][call]: position of its first instruction; then the end
-  std::vector<bool> uses_comm_;  ///< by program
+  std::vector<std::array<bool, kNumStreams>> uses_;  ///< by program
+  /// [program][template][instruction]; nullptr for what is no communication.
+  std::vector<std::vector<std::vector<Communicator*>>> communicator_of_;
   bool is_recording_ = false;
 
   int program_ = 0;  ///< of the step that runs
   const StepContext* context_ = nullptr;
-  /// Number of steps that the communication stream was asked to run; kFailed ends its thread.
-  alignas(64) std::atomic<std::uint32_t> comm_steps_{0};
-  std::thread comm_thread_;
 };
 
 }  // namespace trireme

@@ -22,7 +22,9 @@ ThreadRank::ThreadRank(const RankPrograms& programs, ThreadWorld& world, int ran
   for (const Program& program : programs.programs) {
     backends.push_back(std::make_unique<CpuBackend>(program, options.num_threads));
   }
-  executor_.emplace(programs.pointers(), programs.placement, std::move(backends), dp_.get(),
+  std::vector<GroupCommunicator> communicators;
+  if (dp_) communicators.push_back({.group = "dp", .communicator = dp_.get()});
+  executor_.emplace(programs.pointers(), programs.placement, std::move(backends), communicators,
                     ExecutorOptions{.spin_count = options.spin_count,
                                     .abort = [&world, rank](std::exception_ptr cause) {
                                       world.abort(rank, std::move(cause));

@@ -31,14 +31,21 @@ AtomTable::AtomTable(const Program& program) : cuts_(program.buffers.size()) {
     std::sort(cuts.begin(), cuts.end());
     cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
     first_atom_.push_back(num_atoms_);
-    num_atoms_ += narrow<int>(cuts.size()) - 1;
+    const int pool = program.buffers[id].pool;
+    const int frames = pool < 0 ? 1 : program.pools.at(static_cast<std::size_t>(pool)).num_frames;
+    num_atoms_ += (narrow<int>(cuts.size()) - 1) * frames;
     buffers_.resize(static_cast<std::size_t>(num_atoms_), narrow<BufferId>(id));
   }
   for (const Template& item : program.templates) {
     auto& spans = uses_.emplace_back();
     for (const Instruction& instruction : item.instructions) {
       auto& row = spans.emplace_back();
-      for (const Use& use : instruction.uses) row.push_back(of(use.range));
+      for (const Use& use : instruction.uses) {
+        const auto id = static_cast<std::size_t>(use.range.buffer);
+        row.push_back({.span = of(use.range),
+                       .pool = program.buffers[id].pool,
+                       .frame_atoms = narrow<int>(cuts_[id].size()) - 1});
+      }
     }
   }
 }
@@ -53,15 +60,19 @@ AtomSpan AtomTable::of(const Range& range) const {
   return {.begin = index(range.offset), .end = index(range.offset + range.bytes)};
 }
 
-AtomSpan AtomTable::of(int template_index, int instruction, int use) const {
-  return uses_[static_cast<std::size_t>(template_index)][static_cast<std::size_t>(instruction)]
-              [static_cast<std::size_t>(use)];
+AtomSpan AtomTable::of(const Call& call, int instruction, int use) const {
+  const UseAtoms& atoms =
+      uses_[static_cast<std::size_t>(call.template_index)][static_cast<std::size_t>(instruction)]
+           [static_cast<std::size_t>(use)];
+  const int shift = call.frame_of(atoms.pool) * atoms.frame_atoms;
+  return {.begin = atoms.span.begin + shift, .end = atoms.span.end + shift};
 }
 
 Range AtomTable::range_of(int atom) const {
   const BufferId id = buffer_of(atom);
-  const auto index = static_cast<std::size_t>(atom - first_atom_.at(static_cast<std::size_t>(id)));
   const auto& cuts = cuts_.at(static_cast<std::size_t>(id));
+  const auto index = static_cast<std::size_t>(atom - first_atom_.at(static_cast<std::size_t>(id))) %
+                     (cuts.size() - 1);
   return {id, cuts.at(index), cuts.at(index + 1) - cuts.at(index)};
 }
 

@@ -19,9 +19,10 @@ class AtomTable {
   explicit AtomTable(const Program& program);
 
   [[nodiscard]] int size() const { return num_atoms_; }
+  /// Of a framed buffer: the atoms of its frame 0.
   [[nodiscard]] AtomSpan of(const Range& range) const;
-  /// Atoms of operand `use` of instruction `instruction` of a template; precomputed.
-  [[nodiscard]] AtomSpan of(int template_index, int instruction, int use) const;
+  /// Atoms of operand `use` of instruction `instruction` of a call, in the call's frame.
+  [[nodiscard]] AtomSpan of(const Call& call, int instruction, int use) const;
   [[nodiscard]] BufferId buffer_of(int atom) const {
     return buffers_.at(static_cast<std::size_t>(atom));
   }
@@ -31,7 +32,13 @@ class AtomTable {
   std::vector<std::vector<std::int64_t>> cuts_;  ///< by buffer: ascending, first 0, last its size
   std::vector<int> first_atom_;                  ///< by buffer
   std::vector<BufferId> buffers_;                ///< by atom
-  std::vector<std::vector<std::vector<AtomSpan>>> uses_;
+  /// Precomputed: atoms of frame 0, and how far the next frame is.
+  struct UseAtoms {
+    AtomSpan span;
+    int pool = -1;
+    int frame_atoms = 0;
+  };
+  std::vector<std::vector<std::vector<UseAtoms>>> uses_;
   int num_atoms_ = 0;
 };
 

@@ -136,26 +136,25 @@ TEST(Bucket, ClosesOnceItHoldsItsCapacityAndIsPaddedToAlignedShards) {
   EXPECT_EQ(used, (std::vector<std::int64_t>{1104, 48 + 960 + 1920, 48 + 576 + 960, 48 + 1104}));
 }
 
-TEST(OverlapReductions, StartsEachRightAfterTheLastWriteIntoItsBucket) {
+TEST(OverlapReductions, EachWaitsForTheLastWriteIntoItsBucketAndNothingElse) {
   const Program program = build_train(request_of({.dp = 2, .bucket_mib = 0.001}, 2));
-  const auto& instructions = body(program, "micro.last");
-  int num_reductions = 0;
-  for (std::size_t i = 0; i < instructions.size(); ++i) {
-    if (instructions[i].op != Op::kAllReduce) continue;
-    ++num_reductions;
-    std::size_t before = i - 1;
-    while (instructions[before].op == Op::kAllReduce) --before;
-    const Range& bucket = instructions[i].uses.front().range;
-    const auto& uses = instructions[before].uses;
-    EXPECT_TRUE(std::any_of(uses.begin(), uses.end(), [&](const Use& use) {
-      return use.writes() && overlaps(use.range, bucket);
-    })) << name_of(instructions[before]);
-    const std::vector<Instruction> after(instructions.begin() + static_cast<std::ptrdiff_t>(i) + 1,
-                                         instructions.end());
-    EXPECT_EQ(last_writer(after, bucket), -1);
+  const auto& backward = body(program, "micro.last");
+  const auto& reductions = body(program, "reduce");
+  const auto call = std::find_if(program.calls.begin(), program.calls.end(), [&](const Call& c) {
+    return program.at(c.template_index).name == "reduce";
+  });
+  ASSERT_EQ(std::ssize(reductions), num_roots(program));
+  EXPECT_GT(reductions.size(), 2U);
+  std::vector<CallWait> due;
+  for (std::size_t i = 0; i < reductions.size(); ++i) {
+    EXPECT_EQ(reductions[i].op, Op::kAllReduce);
+    due.push_back(
+        {.instruction = static_cast<int>(i),
+         .wait = {.stream = Stream::kCompute,
+                  .calls_back = 1,
+                  .instruction = last_writer(backward, reductions[i].uses.front().range)}});
   }
-  EXPECT_EQ(num_reductions, num_roots(program));
-  EXPECT_GT(num_reductions, 2);
+  EXPECT_EQ(call->waits, due);
 }
 
 TEST(AllReduceGradients, ReducesOnceAStepHoweverManyMicroBatches) {

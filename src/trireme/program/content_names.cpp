@@ -6,8 +6,8 @@
 namespace trireme {
 namespace {
 
-constexpr std::array<std::string_view, 5> kContents = {"state", "constant", "input", "step",
-                                                       "transient"};
+constexpr std::array<std::string_view, 6> kContents = {"state", "constant",  "input",
+                                                       "step",  "transient", "framed"};
 
 /// The value below `count` whose name is `name`.
 template <typename Enum, typename Name>

@@ -21,7 +21,8 @@ constexpr std::array<std::string_view, kNumRoles> kRoles = {
     "dv",      "dq_norm", "dk_norm", "scale", "loss",   "logits", "length", "hyper",    "coef",
     "norm_sq", "param",   "m",       "v2",    "grad",   "data",   "shard",  "workspace"};
 constexpr std::array<std::string_view, 4> kAccesses = {"R", "W", "RW", "A"};
-constexpr std::array<std::string_view, kNumStreams> kStreams = {"compute", "comm"};
+constexpr std::array<std::string_view, kNumStreams> kStreams = {"compute", "comm", "tensor",
+                                                                "pipe"};
 constexpr std::array<std::string_view, 5> kSites = {"none", "embed", "attn_probs", "attn_residual",
                                                     "mlp_residual"};
 

@@ -113,8 +113,13 @@ enum class Access : std::uint8_t {
 };
 
 /// Instructions of one stream run in program order; streams of a rank run side by side.
-enum class Stream : std::uint8_t { kCompute, kComm };
-inline constexpr int kNumStreams = 2;
+enum class Stream : std::uint8_t {
+  kCompute,
+  kComm,    ///< reductions and gathers over data-parallel groups, and scalars
+  kTensor,  ///< collectives inside a layer
+  kPipe,    ///< messages between stages
+};
+inline constexpr int kNumStreams = 4;
 
 /// Where dropout is applied; part of the random counter.
 enum class Site : std::uint8_t { kNone, kEmbed, kAttnProbs, kAttnResidual, kMlpResidual };
@@ -139,7 +144,8 @@ struct Use {
 };
 
 /// "Not before instruction `instruction` of the call `calls_back` calls ago has completed on
-/// `stream`."
+/// `stream`." The waits of an instruction, which all calls of its template share, are within the
+/// call (calls_back 0); those for earlier calls belong to the call.
 struct Wait {
   Stream stream{};
   int calls_back = 0;
@@ -166,7 +172,7 @@ struct Instruction {
   Stream stream = Stream::kCompute;
   int parameter = -1;  ///< row of the parameter table, NORM_SQ and OPT_STEP only
   std::vector<Use> uses = {};
-  std::vector<Wait> waits = {};      ///< derived by the events pass
+  std::vector<Wait> waits = {};      ///< within the call; derived by the events pass
   std::vector<BufferId> frees = {};  ///< transient buffers that end with this instruction; derived
   std::optional<Comm> comm = {};
 

@@ -23,12 +23,16 @@ Json uses_json(const Program& program, const Instruction& instruction) {
   return uses;
 }
 
-Json waits_json(const Instruction& instruction) {
+Json waits_json(const Call& call, const Instruction& instruction, int index) {
   Json waits = Json::array();
-  for (const Wait& wait : instruction.waits) {
+  const auto add = [&](const Wait& wait) {
     waits.push_back({{"stream", stream_name(wait.stream)},
                      {"calls_back", wait.calls_back},
                      {"instruction", wait.instruction}});
+  };
+  for (const Wait& wait : instruction.waits) add(wait);
+  for (const CallWait& of_call : call.waits) {
+    if (of_call.instruction == index) add(of_call.wait);
   }
   return waits;
 }
@@ -57,7 +61,7 @@ Json instruction_json(const Program& program, const Call& call, int call_index,
       {"call", call_index},
       {"index", index},
       {"uses", uses_json(program, instruction)},
-      {"waits", waits_json(instruction)},
+      {"waits", waits_json(call, instruction, index)},
       {"comm", comm_json(instruction)}};
 }
 

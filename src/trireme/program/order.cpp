@@ -20,15 +20,19 @@ StepOrder::StepOrder(const Program& program) {
   for_each_instruction(program, [&](const Call&, int c, const Instruction& instruction, int i) {
     const auto stream = static_cast<std::size_t>(instruction.stream);
     Clock clock = after[stream];
-    for (const Wait& wait : instruction.waits) {
+    const auto await = [&](const Wait& wait) {
       const int call = c - wait.calls_back;
-      if (call < 0) continue;  // a template's wait on an earlier call that this call does not have
+      if (call < 0) return;
       const int target = position(call, wait.instruction);
       const auto other = static_cast<std::size_t>(wait.stream);
-      if (target < 0 || target >= static_cast<int>(before_.size())) continue;
+      if (target < 0 || target >= static_cast<int>(before_.size())) return;
       clock[other] = std::max(clock[other], target);
       const Clock& known = before_[static_cast<std::size_t>(target)];
       for (std::size_t s = 0; s < clock.size(); ++s) clock[s] = std::max(clock[s], known[s]);
+    };
+    for (const Wait& wait : instruction.waits) await(wait);
+    for (const CallWait& of_call : program.calls[static_cast<std::size_t>(c)].waits) {
+      if (of_call.instruction == i) await(of_call.wait);
     }
     before_.push_back(clock);
     clock[stream] = position(c, i);

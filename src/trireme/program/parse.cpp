@@ -91,10 +91,11 @@ class ProgramParser {
     if (words[0] == "model") return parse_model(words);
     if (words[0] == "layout") return parse_layout(line);
     if (words[0] == "batch") return parse_batch(words);
+    if (words[0] == "pool") return parse_pool(words);
     if (words[0] == "buffer") return parse_buffer(words);
     if (words[0] == "parameter") return parse_parameter(words);
     if (words[0] == "template") return parse_template(words);
-    if (words[0] == "call") return parse_call(words);
+    if (words[0] == "call") return parse_call(line);
     if (words[0] == "end") {
       need(words, 1, 1);
       return end_program();
@@ -121,7 +122,7 @@ class ProgramParser {
   }
 
   void begin_program(const std::vector<std::string_view>& words) {
-    need(words, 6, 6);
+    need(words, 5, 5);
     if (is_open_) fail(words[0], "starts inside a program", "end the one before with 'end'");
     is_open_ = true;
     buffers_.clear();
@@ -130,8 +131,7 @@ class ProgramParser {
     program().kind = checked(parse_program_kind(words[1]), words[1], "kind of program");
     request().rank = number<int>(value_of(words[2], "rank"));
     program().num_micro_batches = number<int>(value_of(words[3], "micro_batches"));
-    program().num_frames = number<int>(value_of(words[4], "frames"));
-    request().decay_norms = number<int>(value_of(words[5], "decay_norms")) != 0;
+    request().decay_norms = number<int>(value_of(words[4], "decay_norms")) != 0;
   }
 
   void end_program() {
@@ -187,6 +187,19 @@ class ProgramParser {
     request().batch.global_batch = number<std::int64_t>(value_of(words[2], "global_batch"));
   }
 
+  void parse_pool(const std::vector<std::string_view>& words) {
+    need(words, 3, 3);
+    program().pools.push_back(
+        {.name = std::string(words[1]), .num_frames = number<int>(value_of(words[2], "frames"))});
+  }
+
+  int pool_named(std::string_view name) {
+    for (std::size_t i = 0; i < program().pools.size(); ++i) {
+      if (program().pools[i].name == name) return static_cast<int>(i);
+    }
+    fail(name, "is not a declared pool", "declare it with a 'pool' line");
+  }
+
   void parse_buffer(const std::vector<std::string_view>& words) {
     need(words, 6, 7);
     Buffer buffer{.name = std::string(words[1])};
@@ -194,7 +207,7 @@ class ProgramParser {
     buffer.content = checked(parse_content(words[3]), words[3], "content");
     buffer.dtype = checked(parse_dtype(words[4]), words[4], "data type");
     buffer.bytes = number<std::int64_t>(value_of(words[5], "bytes"));
-    buffer.is_framed = words.size() > 6 && words[6] == "framed";
+    if (words.size() > 6) buffer.pool = pool_named(value_of(words[6], "pool"));
     constexpr std::int64_t kMaxBytes = std::int64_t{1} << 48;
     if (buffer.bytes < 0 || buffer.bytes > kMaxBytes) {
       fail(words[5], "is not from 0 to 2^48", "give the bytes of the buffer");
@@ -253,12 +266,40 @@ class ProgramParser {
     program().templates.push_back({.name = std::string(words[1]), .instructions = {}});
   }
 
-  void parse_call(const std::vector<std::string_view>& words) {
-    need(words, 2, 4);
+  void parse_call(std::string_view line) {
+    const auto sections = split(line, " | ");
+    const auto words = split(sections[0], " ");
+    need(words, 2, words.size());
     Call call{.template_index = checked(program().find_template(words[1]), words[1], "template")};
-    if (words.size() > 2) call.micro_batch = number<int>(value_of(words[2], "micro_batch"));
-    if (words.size() > 3) call.frame = number<int>(value_of(words[3], "frame"));
-    program().calls.push_back(call);
+    for (std::size_t i = 2; i < words.size(); ++i) {
+      if (words[i].starts_with("micro_batch=")) {
+        call.micro_batch = number<int>(value_of(words[i], "micro_batch"));
+      } else {
+        call.frames.push_back(parse_frame(value_of(words[i], "frame")));
+      }
+    }
+    for (std::size_t i = 1; i < sections.size(); ++i) parse_call_waits(sections[i], call);
+    program().calls.push_back(std::move(call));
+  }
+
+  CallFrame parse_frame(std::string_view item) {
+    const std::size_t colon = item.rfind(':');
+    if (colon == std::string_view::npos) fail(item, "is no frame", "write frame=POOL:NUMBER");
+    return {.pool = pool_named(item.substr(0, colon)),
+            .frame = number<int>(item.substr(colon + 1))};
+  }
+
+  void parse_call_waits(std::string_view section, Call& call) const {
+    if (!section.starts_with("wait ")) fail(section, "is no list of waits", "write | wait ...");
+    for (std::string_view item : split(section.substr(5), ", ")) {
+      item.remove_prefix(std::min(item.find_first_not_of(' '), item.size()));
+      const std::size_t colon = item.find(':');
+      if (colon == std::string_view::npos) {
+        fail(item, "is no wait of a call", "write instruction:stream-calls_back:instruction");
+      }
+      call.waits.push_back({.instruction = number<int>(item.substr(0, colon)),
+                            .wait = parse_wait(item.substr(colon + 1))});
+    }
   }
 
   void parse_instruction(std::string_view line) {

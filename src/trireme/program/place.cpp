@@ -19,7 +19,7 @@ constexpr std::size_t index_of(MemoryKind kind) {
 }
 
 bool has_own_memory(const Buffer& buffer) {
-  return buffer.content != Content::kTransient;
+  return buffer.content != Content::kTransient && buffer.content != Content::kFramed;
 }
 
 /// One transient buffer to pack.
@@ -182,6 +182,23 @@ class OwnMemory {
   std::map<std::string, std::int64_t, std::less<>> offsets_;
 };
 
+/// Lays the pools out from `begin`; fills the offsets of frame 0 and returns the end.
+std::int64_t lay_out_pools(const Program& program, std::int64_t begin,
+                           std::vector<std::int64_t>& offsets,
+                           std::vector<std::int64_t>& frame_bytes) {
+  for (std::size_t pool = 0; pool < program.pools.size(); ++pool) {
+    std::int64_t bytes = 0;
+    for (std::size_t id = 0; id < program.buffers.size(); ++id) {
+      if (program.buffers[id].pool != narrow<int>(pool)) continue;
+      offsets[id] = begin + bytes;
+      bytes += round_up(program.buffers[id].bytes, kAlignBytes);
+    }
+    frame_bytes.push_back(bytes);
+    begin += bytes * program.pools[pool].num_frames;
+  }
+  return begin;
+}
+
 }  // namespace
 
 std::vector<std::vector<Lifetime>> lifetimes(const Program& program) {
@@ -217,19 +234,22 @@ Placement place(const std::vector<const Program*>& programs) {
     std::string packing_name;
     const Packing packing = best_packing(items, packing_name);
     PeakPoint peak{.program = narrow<int>(p)};
-    const std::int64_t live = live_peak(program, items, peak);
+    auto& offsets = placement.offsets.emplace_back(program.buffers.size(), transient_begin);
+    const std::int64_t pools_end =
+        lay_out_pools(program, transient_begin, offsets, placement.frame_bytes.emplace_back());
+    const std::int64_t pool_bytes = pools_end - transient_begin;
+    const std::int64_t live = pool_bytes + live_peak(program, items, peak);
     if (live > most_live) {
       most_live = live;
       placement.peak = peak;
       placement.packing = packing_name;
     }
-    transient_bytes = std::max(transient_bytes, packing.bytes);
-    auto& offsets = placement.offsets.emplace_back(program.buffers.size(), transient_begin);
+    transient_bytes = std::max(transient_bytes, pool_bytes + packing.bytes);
     for (std::size_t id = 0; id < offsets.size(); ++id) {
       if (has_own_memory(program.buffers[id])) offsets[id] = own.offset(program.buffers[id].name);
     }
     for (std::size_t i = 0; i < items.size(); ++i) {
-      offsets[static_cast<std::size_t>(items[i].buffer)] = transient_begin + packing.offsets[i];
+      offsets[static_cast<std::size_t>(items[i].buffer)] = pools_end + packing.offsets[i];
     }
   }
   placement.kind_bytes.at(index_of(MemoryKind::kActivations)) += transient_bytes;

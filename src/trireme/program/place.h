@@ -23,9 +23,14 @@ struct PeakPoint {
 /// Offsets for several programs of one rank that share an arena (training and evaluation, prefill
 /// and decode). Buffers with memory of their own are shared by name; transient buffers of all
 /// programs share one segment, packed by lifetime.
+///
+/// Framed buffers of a pool lie side by side in a frame, frame after frame; all pools of a program
+/// lie below its transient buffers, in the segment that the programs share.
 struct Placement {
   std::vector<std::vector<std::int64_t>>
-      offsets;             ///< [program][buffer], bytes from the arena's start
+      offsets;  ///< [program][buffer], bytes from the arena's start
+  std::vector<std::vector<std::int64_t>>
+      frame_bytes;         ///< [program][pool]: from one frame to the next
   KindBytes kind_bytes{};  ///< sums to arena_bytes; the transient segment counts as activations
   std::int64_t arena_bytes = 0;
   std::int64_t lower_bound_bytes = 0;  ///< own memory plus the most transient bytes alive at once
@@ -34,6 +39,13 @@ struct Placement {
 
   [[nodiscard]] std::int64_t offset(int program, BufferId buffer) const {
     return offsets.at(static_cast<std::size_t>(program)).at(static_cast<std::size_t>(buffer));
+  }
+  /// Offset of the buffer in a frame of its pool (-1: none, frame 0).
+  [[nodiscard]] std::int64_t offset(int program, BufferId buffer, int pool, int frame) const {
+    if (pool < 0) return offset(program, buffer);
+    return offset(program, buffer) +
+           frame *
+               frame_bytes.at(static_cast<std::size_t>(program)).at(static_cast<std::size_t>(pool));
   }
 };
 

@@ -19,6 +19,13 @@ std::string_view program_kind_name(ProgramKind kind) {
   return kNames.at(static_cast<std::size_t>(kind));
 }
 
+int Call::frame_of(int pool) const {
+  for (const CallFrame& at : frames) {
+    if (at.pool == pool) return at.frame;
+  }
+  return 0;
+}
+
 std::optional<BufferId> Program::find_buffer(std::string_view name) const {
   const auto found = std::find_if(buffers.begin(), buffers.end(),
                                   [name](const Buffer& buffer) { return buffer.name == name; });

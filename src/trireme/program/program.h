@@ -35,6 +35,7 @@ enum class Content : std::uint8_t {
   kInput,      ///< filled by the host before each step: learning rate, cache length
   kStep,       ///< undefined at the start of each step, with memory of its own: gradients, scalars
   kTransient,  ///< undefined until its first write, memory shared by lifetime
+  kFramed,  ///< of one micro-batch, kept from one call to another: one copy per frame of its pool
 };
 
 struct Buffer {
@@ -43,8 +44,7 @@ struct Buffer {
   Content content{};
   DType dtype = DType::kF32;
   std::int64_t bytes = 0;
-  /// One copy per frame (a micro-batch in flight) at offset + frame * frame size.
-  bool is_framed = false;
+  int pool = -1;  ///< of content kFramed
   bool operator==(const Buffer&) const = default;
 };
 
@@ -55,11 +55,35 @@ struct Template {
   bool operator==(const Template&) const = default;
 };
 
+/// Memory for micro-batches in flight: `num_frames` copies of all buffers of the pool.
+struct FramePool {
+  std::string name;
+  int num_frames = 1;
+  bool operator==(const FramePool&) const = default;
+};
+
+/// The frame of a pool that a call works on.
+struct CallFrame {
+  int pool = 0;
+  int frame = 0;
+  bool operator==(const CallFrame&) const = default;
+};
+
+/// What one instruction of a call waits for in an earlier call.
+struct CallWait {
+  int instruction = 0;
+  Wait wait;
+  bool operator==(const CallWait&) const = default;
+};
+
 struct Call {
   int template_index = 0;
-  int micro_batch = -1;  ///< -1: not part of a micro-batch
-  int frame = 0;
+  int micro_batch = -1;                ///< -1: not part of a micro-batch
+  std::vector<CallFrame> frames = {};  ///< one per pool that the template uses
+  std::vector<CallWait> waits = {};    ///< by ascending instruction; derived by the events pass
   bool operator==(const Call&) const = default;
+  /// 0 for a buffer without a pool (-1) and for a pool that the call does not name.
+  [[nodiscard]] int frame_of(int pool) const;
 };
 
 /// Where a row of the parameter table lives.
@@ -88,7 +112,7 @@ struct Program {
   ProgramKind kind{};
   BuildRequest request;
   int num_micro_batches = 0;
-  int num_frames = 1;
+  std::vector<FramePool> pools = {};
   std::vector<Buffer> buffers;
   std::vector<ParameterSlot> parameters;  ///< one per row of the parameter table
   std::vector<Template> templates;

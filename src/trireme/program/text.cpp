@@ -33,6 +33,28 @@ std::string parameter_text(const Program& program, std::size_t row) {
   return text;
 }
 
+std::string wait_text(const Wait& wait) {
+  return fmt::format("{}-{}:{}", stream_name(wait.stream), wait.calls_back, wait.instruction);
+}
+
+std::string_view pool_name(const Program& program, int pool) {
+  return program.pools.at(static_cast<std::size_t>(pool)).name;
+}
+
+std::string call_text(const Program& program, const Call& call) {
+  std::string text = fmt::format("call {}", program.at(call.template_index).name);
+  if (call.micro_batch >= 0) text += fmt::format(" micro_batch={}", call.micro_batch);
+  for (const CallFrame& at : call.frames) {
+    text += fmt::format(" frame={}:{}", pool_name(program, at.pool), at.frame);
+  }
+  const char* separator = " | wait ";
+  for (const CallWait& of_call : call.waits) {
+    text += fmt::format("{}{}:{}", separator, of_call.instruction, wait_text(of_call.wait));
+    separator = ", ";
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string instruction_text(const Program& program, const Instruction& instruction) {
@@ -56,8 +78,7 @@ std::string instruction_text(const Program& program, const Instruction& instruct
   }
   separator = " | wait ";
   for (const Wait& wait : instruction.waits) {
-    text += fmt::format("{}{}-{}:{}", separator, stream_name(wait.stream), wait.calls_back,
-                        wait.instruction);
+    text += separator + wait_text(wait);
     separator = ", ";
   }
   separator = " | free ";
@@ -70,18 +91,21 @@ std::string instruction_text(const Program& program, const Instruction& instruct
 
 std::string program_text(const Program& program) {
   const BuildRequest& request = program.request;
-  std::string text =
-      fmt::format("program {} rank={} micro_batches={} frames={} decay_norms={}\n",
-                  program_kind_name(program.kind), request.rank, program.num_micro_batches,
-                  program.num_frames, int{request.decay_norms});
+  std::string text = fmt::format("program {} rank={} micro_batches={} decay_norms={}\n",
+                                 program_kind_name(program.kind), request.rank,
+                                 program.num_micro_batches, int{request.decay_norms});
   text += fmt::format("model {}\n", model_text(request.spec));
   text += fmt::format("layout {}\n", layout_text(request.layout, request.batch));
   text +=
       fmt::format("batch seq={} global_batch={}\n", request.batch.seq, request.batch.global_batch);
+  for (const FramePool& pool : program.pools) {
+    text += fmt::format("pool {} frames={}\n", pool.name, pool.num_frames);
+  }
   for (const Buffer& buffer : program.buffers) {
-    text += fmt::format("buffer {} {} {} {} bytes={}{}\n", buffer.name,
-                        memory_kind_name(buffer.kind), content_name(buffer.content),
-                        dtype_name(buffer.dtype), buffer.bytes, buffer.is_framed ? " framed" : "");
+    text += fmt::format("buffer {} {} {} {} bytes={}", buffer.name, memory_kind_name(buffer.kind),
+                        content_name(buffer.content), dtype_name(buffer.dtype), buffer.bytes);
+    if (buffer.pool >= 0) text += fmt::format(" pool={}", pool_name(program, buffer.pool));
+    text += "\n";
   }
   for (std::size_t row = 0; row < program.parameters.size(); ++row) {
     text += parameter_text(program, row) + "\n";
@@ -92,12 +116,7 @@ std::string program_text(const Program& program) {
       text += "  " + instruction_text(program, instruction) + "\n";
     }
   }
-  for (const Call& call : program.calls) {
-    text += fmt::format("call {}", program.at(call.template_index).name);
-    if (call.micro_batch >= 0)
-      text += fmt::format(" micro_batch={} frame={}", call.micro_batch, call.frame);
-    text += "\n";
-  }
+  for (const Call& call : program.calls) text += call_text(program, call) + "\n";
   return text + "end\n";
 }
 

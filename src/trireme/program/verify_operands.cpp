@@ -59,19 +59,67 @@ std::optional<Violation> check_templates(const Program& program) {
   return std::nullopt;
 }
 
+/// Each pool that a call's template uses has one valid frame.
+std::optional<Violation> check_frames(const Program& program, const Call& call) {
+  const auto num_pools = static_cast<int>(program.pools.size());
+  std::vector<int> named(program.pools.size(), 0);
+  for (const CallFrame& at : call.frames) {
+    const bool exists = at.pool >= 0 && at.pool < num_pools && at.frame >= 0 &&
+                        at.frame < program.pools[static_cast<std::size_t>(at.pool)].num_frames &&
+                        ++named[static_cast<std::size_t>(at.pool)] == 1;
+    if (exists) continue;
+    return violation(program, "V13",
+                     {fmt::format("frame {} of pool {} in a call of {}", at.frame, at.pool,
+                                  program.at(call.template_index).name),
+                      "one existing frame of a pool"});
+  }
+  for (const Instruction& instruction : program.at(call.template_index).instructions) {
+    for (const Use& use : instruction.uses) {
+      const int pool = program.buffer(use.range.buffer).pool;
+      if (pool < 0 || named[static_cast<std::size_t>(pool)] == 1) continue;
+      return violation(
+          program, "V13",
+          {fmt::format("{} in a call of {} without a frame", program.buffer(use.range.buffer).name,
+                       program.at(call.template_index).name),
+           fmt::format("a frame of pool {}", program.pools[static_cast<std::size_t>(pool)].name)});
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<Violation> check_calls(const Program& program) {
   const auto num_templates = static_cast<int>(program.templates.size());
-  const auto num_calls = static_cast<int>(program.calls.size());
   for (const Call& call : program.calls) {
     const bool is_valid = call.template_index >= 0 && call.template_index < num_templates &&
-                          call.micro_batch < program.num_micro_batches && call.frame >= 0 &&
-                          call.frame < program.num_frames && program.num_frames <= num_calls;
-    if (is_valid) continue;
+                          call.micro_batch < program.num_micro_batches;
+    if (!is_valid) {
+      return violation(program, "V13",
+                       {fmt::format("a call of template {} for micro-batch {}", call.template_index,
+                                    call.micro_batch),
+                        fmt::format("{} templates, {} micro-batches", num_templates,
+                                    program.num_micro_batches)});
+    }
+    if (auto found = check_frames(program, call)) return found;
+  }
+  return std::nullopt;
+}
+
+/// Framed buffers have a pool, others none; a pool has not more frames than the step has calls.
+std::optional<Violation> check_pools(const Program& program) {
+  const auto num_pools = static_cast<int>(program.pools.size());
+  for (const Buffer& buffer : program.buffers) {
+    const bool is_framed = buffer.content == Content::kFramed;
+    if (is_framed ? buffer.pool >= 0 && buffer.pool < num_pools : buffer.pool == -1) continue;
     return violation(program, "V13",
-                     {fmt::format("a call of template {} for micro-batch {} in frame {}",
-                                  call.template_index, call.micro_batch, call.frame),
-                      fmt::format("{} templates, {} micro-batches, {} frames", num_templates,
-                                  program.num_micro_batches, program.num_frames)});
+                     {fmt::format("{} in pool {}", buffer.name, buffer.pool),
+                      "a pool for framed buffers, none for others"});
+  }
+  for (const FramePool& pool : program.pools) {
+    const auto num_calls = static_cast<int>(program.calls.size());
+    if (pool.num_frames >= 1 && pool.num_frames <= std::max(num_calls, 1)) continue;
+    return violation(program, "V13",
+                     {fmt::format("{} frames of pool {}", pool.num_frames, pool.name),
+                      fmt::format("1 to the {} calls of the step", num_calls)});
   }
   return std::nullopt;
 }
@@ -125,7 +173,7 @@ std::optional<Violation> check_slots(const Program& program) {
 }  // namespace
 
 std::optional<Violation> check_operands(const Program& program) {
-  for (const auto check : {check_templates, check_calls, check_slots}) {
+  for (const auto check : {check_pools, check_templates, check_calls, check_slots}) {
     if (auto found = check(program)) return found;
   }
   return std::nullopt;

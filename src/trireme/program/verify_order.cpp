@@ -43,25 +43,34 @@ class RaceCheck {
     bool is_written;
   };
 
-  /// A template that runs more than once may wait for calls that its first run does not have.
+  /// Waits of a template stay within the call.
   std::optional<Violation> check_waits(At at, const Instruction& instruction) const {
     for (const Wait& wait : instruction.waits) {
-      const int call = at.call - wait.calls_back;
-      if (call < 0 && wait.calls_back > 0) continue;
-      const Template& target = step_.program.at(
-          step_.program.calls[static_cast<std::size_t>(std::min(call, at.call))].template_index);
-      const auto index = static_cast<std::size_t>(wait.instruction);
-      const bool is_earlier =
-          wait.calls_back > 0 || (wait.calls_back == 0 && wait.instruction < at.instruction);
-      const bool exists = wait.instruction >= 0 && index < target.instructions.size() &&
-                          target.instructions[index].stream == wait.stream;
-      if (is_earlier && exists) continue;
-      return violation(step_.program, "V5", at,
-                       {fmt::format("a wait for {}-{}:{}", stream_name(wait.stream),
-                                    wait.calls_back, wait.instruction),
-                        "an earlier instruction of that stream"});
+      if (wait.calls_back != 0 || !is_earlier(at, wait)) return bad_wait(at, wait);
+    }
+    for (const CallWait& of_call : step_.program.calls[static_cast<std::size_t>(at.call)].waits) {
+      if (of_call.instruction == at.instruction && !is_earlier(at, of_call.wait))
+        return bad_wait(at, of_call.wait);
     }
     return std::nullopt;
+  }
+
+  [[nodiscard]] bool is_earlier(At at, const Wait& wait) const {
+    if (wait.calls_back < 0 || wait.calls_back > at.call) return false;
+    const auto call = static_cast<std::size_t>(at.call - wait.calls_back);
+    const Template& target = step_.program.at(step_.program.calls[call].template_index);
+    const bool exists =
+        wait.instruction >= 0 &&
+        static_cast<std::size_t>(wait.instruction) < target.instructions.size() &&
+        target.instructions[static_cast<std::size_t>(wait.instruction)].stream == wait.stream;
+    return exists && (wait.calls_back > 0 || wait.instruction < at.instruction);
+  }
+
+  [[nodiscard]] Violation bad_wait(At at, const Wait& wait) const {
+    return violation(step_.program, "V5", at,
+                     {fmt::format("a wait for {}-{}:{}", stream_name(wait.stream), wait.calls_back,
+                                  wait.instruction),
+                      "an earlier instruction of that stream"});
   }
 
   std::optional<Violation> check_aliases(At at, const Instruction& instruction) {

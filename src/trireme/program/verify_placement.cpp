@@ -107,6 +107,48 @@ class ArenaCheck {
   std::vector<bool> is_alive_;  ///< by buffer
 };
 
+/// Frames apart from each other and from what is transient.
+std::optional<Violation> check_frames(const Program& program, const Placement& placement,
+                                      std::size_t p) {
+  struct Piece {
+    std::int64_t begin = 0, end = 0;
+    BufferId buffer = -1;
+    bool is_framed = false;
+  };
+  std::vector<Piece> pieces;
+  const auto index = static_cast<int>(p);
+  for (std::size_t id = 0; id < program.buffers.size(); ++id) {
+    const Buffer& buffer = program.buffers[id];
+    const bool is_framed = buffer.content == Content::kFramed;
+    if ((!is_framed && buffer.content != Content::kTransient) || buffer.bytes == 0) continue;
+    const int frames =
+        is_framed ? program.pools[static_cast<std::size_t>(buffer.pool)].num_frames : 1;
+    for (int frame = 0; frame < frames; ++frame) {
+      const std::int64_t begin =
+          placement.offset(index, static_cast<BufferId>(id), buffer.pool, frame);
+      pieces.push_back({begin, begin + buffer.bytes, static_cast<BufferId>(id), is_framed});
+    }
+  }
+  std::sort(pieces.begin(), pieces.end(),
+            [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
+  const Piece* reach_framed = nullptr;
+  const Piece* reach_any = nullptr;
+  for (const Piece& next : pieces) {
+    const Piece* before = next.is_framed ? reach_any : reach_framed;
+    if (before != nullptr && before->end > next.begin) {
+      return violation(program, "V13",
+                       {fmt::format("{} at [{}:{}] and {} at [{}:{}] of the arena",
+                                    program.buffer(before->buffer).name, before->begin, before->end,
+                                    program.buffer(next.buffer).name, next.begin, next.end),
+                        "frames apart from each other and from transient buffers"});
+    }
+    if (reach_any == nullptr || next.end > reach_any->end) reach_any = &next;
+    if (next.is_framed && (reach_framed == nullptr || next.end > reach_framed->end))
+      reach_framed = &next;
+  }
+  return std::nullopt;
+}
+
 /// A stretch of the arena: memory that a buffer keeps, or all that transient buffers share.
 struct Stretch {
   std::int64_t begin = 0;
@@ -126,6 +168,9 @@ class PlacementCheck {
     }
     if (auto found = find_overlap()) return found;
     for (std::size_t p = 0; p < programs_.size(); ++p) {
+      if (auto found = check_frames(*programs_[p], placement_, p)) return found;
+    }
+    for (std::size_t p = 0; p < programs_.size(); ++p) {
       if (auto found = ArenaCheck(*programs_[p], placement_.offsets[p]).run()) return found;
     }
     return std::nullopt;
@@ -134,13 +179,17 @@ class PlacementCheck {
  private:
   std::optional<Violation> collect(std::size_t p) {
     const Program& program = *programs_[p];
-    if (p >= placement_.offsets.size() || placement_.offsets[p].size() != program.buffers.size()) {
+    if (p >= placement_.offsets.size() || placement_.offsets[p].size() != program.buffers.size() ||
+        p >= placement_.frame_bytes.size() ||
+        placement_.frame_bytes[p].size() != program.pools.size()) {
       return violation(program, "V13", {"a placement of other buffers", "one offset a buffer"});
     }
     for (std::size_t id = 0; id < program.buffers.size(); ++id) {
       const Buffer& buffer = program.buffers[id];
       const std::int64_t offset = placement_.offsets[p][id];
-      const bool is_inside = offset >= 0 && offset <= placement_.arena_bytes - buffer.bytes;
+      const std::int64_t last = last_offset(program, buffer, p, id);
+      const bool is_inside =
+          offset >= 0 && last >= offset && last <= placement_.arena_bytes - buffer.bytes;
       if (!is_inside || offset % kAlignBytes != 0) {
         return violation(
             program, "V13",
@@ -148,13 +197,23 @@ class PlacementCheck {
              fmt::format("a multiple of {} inside the {} bytes of the arena", kAlignBytes,
                          placement_.arena_bytes)});
       }
-      if (auto found = add(program, buffer, offset)) return found;
+      if (auto found = add(program, buffer, offset, last)) return found;
     }
     return std::nullopt;
   }
 
-  std::optional<Violation> add(const Program& program, const Buffer& buffer, std::int64_t offset) {
-    const bool is_transient = buffer.content == Content::kTransient;
+  /// Of the buffer's last frame.
+  [[nodiscard]] std::int64_t last_offset(const Program& program, const Buffer& buffer,
+                                         std::size_t p, std::size_t id) const {
+    if (buffer.pool < 0) return placement_.offsets[p][id];
+    return placement_.offset(static_cast<int>(p), static_cast<BufferId>(id), buffer.pool,
+                             program.pools[static_cast<std::size_t>(buffer.pool)].num_frames - 1);
+  }
+
+  std::optional<Violation> add(const Program& program, const Buffer& buffer, std::int64_t offset,
+                               std::int64_t last) {
+    const bool is_transient =
+        buffer.content == Content::kTransient || buffer.content == Content::kFramed;
     if (!is_transient) {
       const auto [place, is_new] = own_.try_emplace(buffer.name, offset);
       if (!is_new && place->second != offset) {
@@ -166,7 +225,7 @@ class PlacementCheck {
       bytes_[buffer.name] = std::max(bytes_[buffer.name], buffer.bytes);
     }
     if (buffer.bytes == 0) return std::nullopt;
-    stretches_.push_back({offset, offset + buffer.bytes, buffer.name, is_transient});
+    stretches_.push_back({offset, last + buffer.bytes, buffer.name, is_transient});
     return std::nullopt;
   }
 

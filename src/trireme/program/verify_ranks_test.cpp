@@ -17,8 +17,8 @@ namespace {
 
 TEST(VerifyV6, RefusesAnAllReduceThatMeetsAReduceScatter) {
   Programs programs = trained(kSharded);
-  Instruction& scatter = the(programs[1], "micro.last",
-                             moves(programs[1], Op::kReduceScatter, MemoryKind::kGradients));
+  Instruction& scatter =
+      the(programs[1], "reduce", moves(programs[1], Op::kReduceScatter, MemoryKind::kGradients));
   scatter.op = Op::kAllReduce;
   scatter.uses = {{Role::kData, Access::kReadWrite, scatter.uses[0].range}};
   rederive(programs[1]);
@@ -284,6 +284,7 @@ std::string broken_reuse(bool has_wait) {
   program.calls = {{.template_index = 0}};
   Placement placement;
   placement.offsets = {{0, 0}};
+  placement.frame_bytes = {{}};
   placement.arena_bytes = 64;
   return broken_placement(program, placement);
 }

@@ -64,8 +64,8 @@ struct StepView {
   }
   /// Atoms of operand `use` of the instruction at `at`.
   [[nodiscard]] AtomSpan atoms_of(At at, std::size_t use) const {
-    const int item = program.calls[static_cast<std::size_t>(at.call)].template_index;
-    return atoms.of(item, at.instruction, static_cast<int>(use));
+    return atoms.of(program.calls[static_cast<std::size_t>(at.call)], at.instruction,
+                    static_cast<int>(use));
   }
   [[nodiscard]] const Buffer& buffer_of(const Use& use) const {
     return program.buffers[static_cast<std::size_t>(use.range.buffer)];

@@ -42,7 +42,7 @@ TEST(Verify, NamesRankInstructionRangeFoundAndDue) {
   const auto violation = verify(programs);
   ASSERT_TRUE(violation.has_value());
   EXPECT_EQ(violation->rank, 0);
-  EXPECT_EQ(violation->call, 4);
+  EXPECT_EQ(violation->call, 5);
   EXPECT_EQ(violation->instruction, 1);
   EXPECT_NE(violation->message.find("NORM_SQ parameter="), std::string::npos);
   EXPECT_NE(violation->message.find("grads.0["), std::string::npos);
@@ -243,6 +243,14 @@ std::vector<Program> without_one_wait(const Program& program) {
         waits.erase(waits.begin() + static_cast<std::ptrdiff_t>(w));
         mutants.push_back(std::move(mutant));
       }
+    }
+  }
+  for (std::size_t c = 0; c < program.calls.size(); ++c) {
+    for (std::size_t w = 0; w < program.calls[c].waits.size(); ++w) {
+      Program mutant = program;
+      auto& waits = mutant.calls[c].waits;
+      waits.erase(waits.begin() + static_cast<std::ptrdiff_t>(w));
+      mutants.push_back(std::move(mutant));
     }
   }
   return mutants;

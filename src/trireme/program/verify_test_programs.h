@@ -79,6 +79,7 @@ inline void rederive(Program& program) {
       instruction.frees.clear();
     }
   }
+  for (Call& call : program.calls) call.waits.clear();
   derive_events(program);
   derive_lifetimes(program);
 }

@@ -45,7 +45,7 @@ class ValueCheck {
   explicit ValueCheck(const StepView& step)
       : step_(step),
         wiring_(step.program),
-        records_(static_cast<std::size_t>(step.program.num_frames) *
+        records_(static_cast<std::size_t>(step.program.num_micro_batches) *
                  static_cast<std::size_t>(wiring_.size())) {
     numbers_.reserve(static_cast<std::size_t>(step.atoms.size()));
     for (int atom = 0; atom < step.atoms.size(); ++atom) numbers_.push_back(mix(kEntry, atom));
@@ -89,9 +89,9 @@ class ValueCheck {
   }
 
   Record& record(const Call& call, int part) {
-    Record& result =
-        records_[static_cast<std::size_t>(call.frame) * static_cast<std::size_t>(wiring_.size()) +
-                 static_cast<std::size_t>(part)];
+    Record& result = records_[static_cast<std::size_t>(call.micro_batch) *
+                                  static_cast<std::size_t>(wiring_.size()) +
+                              static_cast<std::size_t>(part)];
     if (result.micro_batch != call.micro_batch) result = {.micro_batch = call.micro_batch};
     return result;
   }

@@ -17,8 +17,7 @@ namespace {
 TEST(VerifyV10, RefusesAGradientThatIsNotReduced) {
   EXPECT_EQ(broken(changed(trained(kTwoRanks),
                            [](Program& p) {
-                             drop(p, "micro.last",
-                                  moves(p, Op::kAllReduce, MemoryKind::kGradients));
+                             drop(p, "reduce", moves(p, Op::kAllReduce, MemoryKind::kGradients));
                            })),
             "V10");
 }
@@ -26,7 +25,7 @@ TEST(VerifyV10, RefusesAGradientThatIsNotReduced) {
 TEST(VerifyV10, RefusesAGradientThatIsReducedTwice) {
   EXPECT_EQ(broken(changed(trained(kTwoRanks),
                            [](Program& p) {
-                             duplicate(p, "micro.last",
+                             duplicate(p, "reduce",
                                        moves(p, Op::kAllReduce, MemoryKind::kGradients));
                            })),
             "V10");
@@ -35,8 +34,8 @@ TEST(VerifyV10, RefusesAGradientThatIsReducedTwice) {
 TEST(VerifyV10, RefusesAReductionPerMicroBatch) {
   EXPECT_EQ(broken(changed(trained(kTwoRanks),
                            [](Program& p) {
-                             const Instruction reduction = the(
-                                 p, "micro.last", moves(p, Op::kAllReduce, MemoryKind::kGradients));
+                             const Instruction reduction =
+                                 the(p, "reduce", moves(p, Op::kAllReduce, MemoryKind::kGradients));
                              body(p, "micro.next").push_back(reduction);
                              rederive(p);
                            })),
@@ -46,9 +45,11 @@ TEST(VerifyV10, RefusesAReductionPerMicroBatch) {
 TEST(VerifyV10, RefusesAReductionBeforeTheLastContribution) {
   EXPECT_EQ(broken(changed(trained(kTwoRanks),
                            [](Program& p) {
-                             move_behind(p, "micro.last",
-                                         moves(p, Op::kAllReduce, MemoryKind::kGradients),
-                                         is(Op::kForward, Part::kEmbed));
+                             auto& reductions = body(p, "reduce");
+                             auto& backward = body(p, "micro.last");
+                             backward.insert(backward.begin() + 1, reductions.front());
+                             reductions.erase(reductions.begin());
+                             rederive(p);
                            })),
             "V10");
 }
@@ -89,14 +90,13 @@ TEST(VerifyV10, RefusesAGradientFourBytesAside) {
 }
 
 TEST(VerifyV10, RefusesAShardFourBytesAside) {
-  EXPECT_EQ(
-      broken(changed(trained(kSharded),
-                     [](Program& p) {
-                       Range& shard =
-                           the(p, "micro.last", is(Op::kReduceScatter)).find(Role::kShard)->range;
-                       shard.offset += shard.offset == 0 ? 4 : -4;
-                     })),
-      "V10");
+  EXPECT_EQ(broken(changed(trained(kSharded),
+                           [](Program& p) {
+                             Range& shard =
+                                 the(p, "reduce", is(Op::kReduceScatter)).find(Role::kShard)->range;
+                             shard.offset += shard.offset == 0 ? 4 : -4;
+                           })),
+            "V10");
 }
 
 TEST(VerifyV10, RefusesATiedTableWithoutItsHead) {

@@ -53,8 +53,9 @@ Timeline step_timeline(std::string title, const std::vector<StreamRecord>& recor
   for (const StreamRecord& record : records) {
     for (const InstructionTime& time : record.times) origin = std::min(origin, time.start_seconds);
   }
-  Timeline timeline{
-      .title = std::move(title), .stream_names = {"compute", "communication"}, .events = {}};
+  Timeline timeline{.title = std::move(title),
+                    .stream_names = {"compute", "communication", "tensor", "pipeline"},
+                    .events = {}};
   for (const StreamRecord& record : records) {
     for (const InstructionTime& time : record.times) {
       timeline.events.push_back(event_of(record, time, origin));

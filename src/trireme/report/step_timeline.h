@@ -15,7 +15,7 @@ namespace trireme {
 /// "forward", "backward", "recompute", "communication", "optimizer" or "other".
 [[nodiscard]] std::string event_category(const Instruction& instruction);
 
-/// Streams "compute" and "communication"; time 0 is the start of the first instruction of all.
+/// Streams as in instruction.h; time 0 is the start of the first instruction of all.
 [[nodiscard]] Timeline step_timeline(std::string title, const std::vector<StreamRecord>& records);
 
 }  // namespace trireme

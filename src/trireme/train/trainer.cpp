@@ -246,7 +246,9 @@ class RankRun {
 
   void keep_traces() {
     const std::lock_guard lock(shared_.traces_mutex);
-    for (const Stream stream : {Stream::kCompute, Stream::kComm}) {
+    for (int s = 0; s < kNumStreams; ++s) {
+      const auto stream = static_cast<Stream>(s);
+      if (executor_.times(stream).empty()) continue;
       shared_.result.traces.push_back({.program = &program_,
                                        .rank = rank_,
                                        .stream = stream,

@@ -14,11 +14,12 @@ void all_reduce_gradients(Program& program) {
   // overlap, a pass of its own: here the first reduction, and so all of them, waits for the last
   // backward instruction.
   const auto& backward = program.at(last_micro_template(program)).instructions;
-  program.at(reduce).instructions.front().waits.push_back(
-      {.stream = Stream::kCompute,
-       .calls_back = 1,
-       .instruction = static_cast<int>(backward.size()) - 1});
-  program.calls.insert(program.calls.end() - 1, {.template_index = reduce});
+  const Wait end_of_backward{.stream = Stream::kCompute,
+                             .calls_back = 1,
+                             .instruction = static_cast<int>(backward.size()) - 1};
+  program.calls.insert(
+      program.calls.end() - 1,
+      {.template_index = reduce, .waits = {{.instruction = 0, .wait = end_of_backward}}});
 }
 
 }  // namespace trireme

@@ -33,17 +33,17 @@ class EventDerivation {
       call_base_.push_back(position);
       auto& instructions = program_.at(template_index).instructions;
       for (std::size_t i = 0; i < instructions.size(); ++i, ++position) {
-        step(template_index, static_cast<int>(i), instructions[i], position);
+        step(static_cast<int>(c), static_cast<int>(i), instructions[i], position);
       }
     }
   }
 
  private:
-  void step(int template_index, int index, Instruction& instruction, int position) {
+  void step(int call, int index, Instruction& instruction, int position) {
     const auto stream = static_cast<std::size_t>(instruction.stream);
     Clock needed = none_;
     for (std::size_t u = 0; u < instruction.uses.size(); ++u) {
-      const AtomSpan span = atoms_.of(template_index, index, static_cast<int>(u));
+      const AtomSpan span = atoms_of(call, index, u);
       const bool writes = instruction.uses[u].writes();
       for (int atom = span.begin; atom < span.end; ++atom) {
         AtomHistory& history = history_[static_cast<std::size_t>(atom)];
@@ -53,33 +53,60 @@ class EventDerivation {
       }
     }
     Clock clock = after_[stream];
+    know_waits(call, index, instruction, clock);
     for (std::size_t s = 0; s < needed.size(); ++s) {
       if (s == stream || needed[s] <= clock[s]) continue;
-      add_wait(instruction, static_cast<Stream>(s), needed[s]);
+      add_wait(call, index, instruction, position_of(static_cast<Stream>(s), needed[s]));
       const Clock& known = done_.at(static_cast<std::size_t>(needed[s]));
       for (std::size_t t = 0; t < clock.size(); ++t) clock[t] = std::max(clock[t], known[t]);
     }
     clock[stream] = position;
     after_[stream] = clock;
     done_.push_back(clock);
-    remember(template_index, index, instruction, position);
+    remember(call, index, instruction, position);
   }
 
-  /// A template that is called more than once gets the union of what its calls need.
-  void add_wait(Instruction& instruction, Stream stream, int position) const {
+  /// What a pass has made the instruction wait for by hand.
+  void know_waits(int call, int index, const Instruction& instruction, Clock& clock) const {
+    const auto know = [&](const Wait& wait) {
+      const int base = call_base_[static_cast<std::size_t>(call - wait.calls_back)];
+      const Clock& known = done_.at(static_cast<std::size_t>(base + wait.instruction));
+      for (std::size_t t = 0; t < clock.size(); ++t) clock[t] = std::max(clock[t], known[t]);
+    };
+    for (const Wait& wait : instruction.waits) know(wait);
+    for (const CallWait& of_call : program_.calls[static_cast<std::size_t>(call)].waits) {
+      if (of_call.instruction == index) know(of_call.wait);
+    }
+  }
+
+  [[nodiscard]] AtomSpan atoms_of(int call, int index, std::size_t use) const {
+    return atoms_.of(program_.calls[static_cast<std::size_t>(call)], index, static_cast<int>(use));
+  }
+
+  /// A position, seen from the call in hand.
+  [[nodiscard]] Wait position_of(Stream stream, int position) const {
     const auto call =
         std::upper_bound(call_base_.begin(), call_base_.end(), position) - call_base_.begin() - 1;
-    const Wait wait{.stream = stream,
-                    .calls_back = static_cast<int>(call_base_.size()) - 1 - static_cast<int>(call),
-                    .instruction = position - call_base_[static_cast<std::size_t>(call)]};
+    return {.stream = stream,
+            .calls_back = static_cast<int>(call_base_.size()) - 1 - static_cast<int>(call),
+            .instruction = position - call_base_[static_cast<std::size_t>(call)]};
+  }
+
+  /// Within the call it belongs to the template: the union of what its calls need.
+  void add_wait(int call, int index, Instruction& instruction, const Wait& wait) {
+    if (wait.calls_back > 0) {
+      program_.calls[static_cast<std::size_t>(call)].waits.push_back(
+          {.instruction = index, .wait = wait});
+      return;
+    }
     auto& waits = instruction.waits;
     if (std::find(waits.begin(), waits.end(), wait) == waits.end()) waits.push_back(wait);
   }
 
-  void remember(int template_index, int index, const Instruction& instruction, int position) {
+  void remember(int call, int index, const Instruction& instruction, int position) {
     const auto stream = static_cast<std::size_t>(instruction.stream);
     for (std::size_t u = 0; u < instruction.uses.size(); ++u) {
-      const AtomSpan span = atoms_.of(template_index, index, static_cast<int>(u));
+      const AtomSpan span = atoms_of(call, index, u);
       for (int atom = span.begin; atom < span.end; ++atom) {
         AtomHistory& history = history_[static_cast<std::size_t>(atom)];
         if (instruction.uses[u].reads()) history.read[stream] = position;

@@ -59,7 +59,8 @@ void derive_lifetimes(Program& program) {
     is_done[index] = true;
     const LastUses last = last_uses(program, program.templates[index]);
     for (std::size_t id = 0; id < program.buffers.size(); ++id) {
-      const bool is_used = last[id] != Clock{-1, -1};
+      const bool is_used =
+          std::any_of(last[id].begin(), last[id].end(), [](int use) { return use >= 0; });
       if (program.buffers[id].content != Content::kTransient || !is_used) continue;
       const int end = end_of_life(program, order, static_cast<int>(c), last[id]);
       program.templates[index].instructions[static_cast<std::size_t>(end)].frees.push_back(

@@ -1,23 +1,16 @@
 // Overlap: a bucket's reduction starts right after the last write into the bucket.
-#include <utility>
-
-#include "trireme/base/errors.h"
 #include "trireme/program/passes/passes.h"
 #include "trireme/program/steps.h"
 
 namespace trireme {
 
 void overlap_reductions(Program& program) {
+  // Without the wait for the end of the backward pass each reduction waits for what it reads alone:
+  // the last writer of its bucket, which the events pass finds by def-use.
   const int reduce = *program.find_template("reduce");
-  std::vector<Instruction> reductions = std::move(program.at(reduce).instructions);
-  auto& backward = program.at(last_micro_template(program)).instructions;
-  for (Instruction& reduction : reductions) {
-    const int writer = last_writer(backward, reduction.uses.front().range);
-    TRI_CHECK(writer >= 0);
-    reduction.waits.clear();  // for the end of the backward pass
-    backward.insert(backward.begin() + writer + 1, reduction);
+  for (Call& call : program.calls) {
+    if (call.template_index == reduce) call.waits.clear();
   }
-  erase_template(program, reduce);
 }
 
 }  // namespace trireme
