@@ -95,10 +95,32 @@ TEST_F(CommandTest, UnknownOptionIsAUsageError) {
 }
 
 TEST_F(CommandTest, CommandsThatAreNotBuiltAreNamed) {
-  for (const std::string command : {"plan", "simulate", "predict", "calibrate", "convert"}) {
+  for (const std::string command : {"plan", "predict", "calibrate", "convert"}) {
     SCOPED_TRACE(command);
     expect_usage_error(command + " --gpus 8", command + ": this command is not built yet");
   }
+}
+
+TEST_F(CommandTest, SimulatePricesABareSchedule) {
+  const CommandResult json =
+      run("simulate --schedule zb-v --pp 4 --micro-batches 8 --costs F=1,I=1,W=1 --json");
+  ASSERT_EQ(json.exit_code, 0) << json.err;
+  EXPECT_EQ(Json::parse(json.out)["makespan_seconds"], 51);
+  EXPECT_EQ(Json::parse(json.out)["order"][0][0], "0F0");
+  const CommandResult csv =
+      run("simulate --schedule zb-v --pp 4 --micro-batches 8 --costs F=1 --csv");
+  folder_.write("orders.csv", csv.out);
+  const CommandResult again =
+      run("simulate --schedule orders.csv "
+          "--costs F=1,I=1,W=1 --json");
+  EXPECT_EQ(Json::parse(again.out)["starts"], Json::parse(json.out)["starts"]);
+}
+
+TEST_F(CommandTest, SimulateRefusesWhatAScheduleDoesNotAllow) {
+  expect_usage_error("simulate --schedule zb-h2 --pp 4 --micro-batches 6 --costs F=1",
+                     "with pp = 4 and 6 micro-batches: needs at least 2 pp - 1");
+  expect_usage_error("simulate --costs F=x", "must be NAME=NUMBER");
+  expect_usage_error("simulate --schedule none.csv --costs F=1", "there is no such file");
 }
 
 TEST_F(CommandTest, MisspeltKeyNamesTheNearest) {

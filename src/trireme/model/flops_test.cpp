@@ -36,7 +36,7 @@ TEST(FlopsPerToken, AttentionCountsTheWidthOfTheHeadsNotOfTheModel) {
 
 TEST(FlopsPerToken, TimesTokensAreSixTimesParametersAtFirstOrder) {
   // 6 * N * tokens: the part of a matrix product, here of 4 Mi tokens, without the input table.
-  const std::int64_t tokens = 4 * 1024 * 1024;
+  const std::int64_t tokens = std::int64_t{4} << 20;
   const std::int64_t num_matmul_params = 8'030'261'248 - 128256LL * 4096;
   EXPECT_EQ(flops_per_token(known_models::llama_3_8b(), 8192).matmul * tokens,
             6 * num_matmul_params * tokens);

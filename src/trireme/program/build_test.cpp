@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::int64_t kFloatBytes = 4;
 
-BuildRequest request_of(Layout layout, int num_micro_batches = 1, ModelSpec spec = small_llama()) {
+BuildRequest request_of(Layout layout, std::int64_t num_micro_batches = 1,
+                        ModelSpec spec = small_llama()) {
   return small_request(layout, {.seq = 8, .global_batch = layout.dp * num_micro_batches}, spec);
 }
 
@@ -40,6 +41,7 @@ std::string name_of(const Instruction& instruction) {
 }
 std::vector<std::string> names(const std::vector<Instruction>& instructions) {
   std::vector<std::string> result;
+  result.reserve(instructions.size());
   for (const Instruction& instruction : instructions) result.push_back(name_of(instruction));
   return result;
 }

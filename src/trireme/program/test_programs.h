@@ -30,7 +30,7 @@ namespace trireme {
 
 [[nodiscard]] inline BuildRequest small_request(Layout layout, Batch batch,
                                                 ModelSpec spec = small_llama()) {
-  return {.spec = std::move(spec), .layout = layout, .batch = batch};
+  return {.spec = spec, .layout = layout, .batch = batch};
 }
 
 }  // namespace trireme

@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-std::string small_text(Layout layout = {}, int num_micro_batches = 2) {
+std::string small_text(Layout layout = {}, std::int64_t num_micro_batches = 2) {
   return program_text(build_train(
       small_request(layout, {.seq = 8, .global_batch = layout.dp * num_micro_batches})));
 }

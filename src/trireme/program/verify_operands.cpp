@@ -39,21 +39,27 @@ Violation in_template(const Program& program, const Template& item, std::size_t 
   return result;
 }
 
-std::optional<Violation> check_templates(const Program& program) {
+/// What is wrong with the operands and frees of one instruction.
+std::optional<Finding> instruction_fault(const Program& program, const Instruction& instruction) {
+  for (const Use& use : instruction.uses) {
+    auto fault = range_fault(program, use.range);
+    if (!fault) continue;
+    fault->found = fmt::format("{} = {}", role_name(use.role), fault->found);
+    return fault;
+  }
   const auto num_buffers = static_cast<BufferId>(program.buffers.size());
+  for (const BufferId id : instruction.frees) {
+    if (id >= 0 && id < num_buffers) continue;
+    return Finding{fmt::format("free of buffer number {}", id), "a buffer"};
+  }
+  return std::nullopt;
+}
+
+std::optional<Violation> check_templates(const Program& program) {
   for (const Template& item : program.templates) {
     for (std::size_t i = 0; i < item.instructions.size(); ++i) {
-      for (const Use& use : item.instructions[i].uses) {
-        if (auto fault = range_fault(program, use.range)) {
-          fault->found = fmt::format("{} = {}", role_name(use.role), fault->found);
-          return in_template(program, item, i, *fault);
-        }
-      }
-      for (const BufferId id : item.instructions[i].frees) {
-        if (id >= 0 && id < num_buffers) continue;
-        return in_template(program, item, i,
-                           {fmt::format("free of buffer number {}", id), "a buffer"});
-      }
+      if (auto fault = instruction_fault(program, item.instructions[i]))
+        return in_template(program, item, i, *fault);
     }
   }
   return std::nullopt;
@@ -124,6 +130,20 @@ std::optional<Violation> check_pools(const Program& program) {
   return std::nullopt;
 }
 
+/// What is wrong with a place of a parameter's elements.
+std::optional<Finding> slot_fault(const Program& program, const Parameter& parameter,
+                                  const Range& range) {
+  auto fault = range_fault(program, range);
+  if (!fault) {
+    const std::int64_t due =
+        parameter.num_elems() * dtype_bytes(program.buffer(range.buffer).dtype);
+    if (range.bytes == due) return std::nullopt;
+    fault = Finding{range_label(program, range), fmt::format("{} bytes", due)};
+  }
+  fault->found = fmt::format("{} for parameter {}", fault->found, parameter.name);
+  return fault;
+}
+
 /// One entry per row of the table, of the row's size, apart from each other.
 std::optional<Violation> check_slots(const Program& program) {
   const ParameterTable table(program.request.spec);
@@ -140,18 +160,8 @@ std::optional<Violation> check_slots(const Program& program) {
     if (slot.gradient.buffer >= 0) ranges.push_back(slot.gradient);
     if (slot.head_gradient) ranges.push_back(*slot.head_gradient);
     for (const Range& range : ranges) {
-      auto fault = range_fault(program, range);
-      if (!fault) {
-        const std::int64_t due =
-            parameter.num_elems() * dtype_bytes(program.buffer(range.buffer).dtype);
-        if (range.bytes != due) {
-          fault = Finding{range_label(program, range), fmt::format("{} bytes", due)};
-        }
-      }
-      if (fault) {
-        fault->found = fmt::format("{} for parameter {}", fault->found, parameter.name);
+      if (auto fault = slot_fault(program, parameter, range))
         return violation(program, "V13", *fault);
-      }
       taken.push_back(range);
     }
   }

@@ -18,7 +18,8 @@ namespace trireme::mutation {
 using Programs = std::vector<Program>;
 
 /// Programs of all ranks: `num_micro_batches` micro-batches of one sequence each.
-inline Programs trained(Layout layout, int num_micro_batches = 3, ModelSpec spec = small_llama()) {
+inline Programs trained(Layout layout, std::int64_t num_micro_batches = 3,
+                        ModelSpec spec = small_llama()) {
   Programs programs;
   BuildRequest request =
       small_request(layout, {.seq = 8, .global_batch = layout.dp * num_micro_batches}, spec);

@@ -469,19 +469,19 @@ std::vector<Option> make_options() {
 }  // namespace
 
 const std::vector<Option>& train_options() {
-  static const std::vector<Option> kOptions = make_options();
-  return kOptions;
+  static const std::vector<Option> options = make_options();
+  return options;
 }
 
 const std::vector<OptionSection>& option_sections() {
-  static const std::vector<OptionSection> kSections = [] {
+  static const std::vector<OptionSection> sections = [] {
     std::vector<OptionSection> sections;
     for (const auto& [section, entries] : all_entries()) {
       sections.push_back(section);
     }
     return sections;
   }();
-  return kSections;
+  return sections;
 }
 
 }  // namespace trireme
