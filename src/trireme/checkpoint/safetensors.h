@@ -104,6 +104,9 @@ class SafetensorsWriter {
   SafetensorsWriter(const std::filesystem::path& path, std::vector<TensorSpec> specs,
                     const TensorMetadata& metadata = {});
   SafetensorsWriter(SafetensorsWriter&&) noexcept;
+  SafetensorsWriter(const SafetensorsWriter&) = delete;
+  SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
+  SafetensorsWriter& operator=(SafetensorsWriter&&) = delete;
   ~SafetensorsWriter();
 
   /// Bytes of the file that these specs make.

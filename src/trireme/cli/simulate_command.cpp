@@ -20,7 +20,7 @@
 #include "trireme/report/gantt.h"
 #include "trireme/report/schedule_timeline.h"
 #include "trireme/report/table.h"
-#include "trireme/simulate/virtual_clock.h"
+#include "trireme/program/schedules/virtual_clock.h"
 
 namespace trireme {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "trireme/program/schedules/schedule.h"
 #include "trireme/report/trace.h"
-#include "trireme/simulate/virtual_clock.h"
+#include "trireme/program/schedules/virtual_clock.h"
 
 namespace trireme {
 

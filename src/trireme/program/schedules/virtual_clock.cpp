@@ -1,4 +1,4 @@
-#include "trireme/simulate/virtual_clock.h"
+#include "trireme/program/schedules/virtual_clock.h"
 
 #include <algorithm>
 #include <cmath>
