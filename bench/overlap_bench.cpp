@@ -96,11 +96,7 @@ void run_once(Mode& mode, const TrainConfig& config) {
   mode.timeline = step_timeline(mode.name, result.traces);
 }
 
-}  // namespace
-}  // namespace trireme
-
-int main(int argc, char** argv) {
-  using namespace trireme;
+int run(int argc, char** argv) {
   CLI::App app("Naive, bucketed and overlapped data parallelism over a throttled link");
   std::string svg;
   int rounds = 5;
@@ -136,4 +132,11 @@ int main(int argc, char** argv) {
     fmt::print("picture: {}\n", svg);
   }
   return 0;
+}
+
+}  // namespace
+}  // namespace trireme
+
+int main(int argc, char** argv) {
+  return trireme::run(argc, argv);
 }

@@ -71,14 +71,8 @@ class ProductsAlone {
       if (is_linear) {
         const LinearShape linear = linear_shape(spec, instruction.part);
         add(kind_of(instruction.op), tokens, linear.out, linear.in);
-      } else if (instruction.part == Part::kHead) {
-        for (const auto kind : {kernels::MatmulKind::kForward, kernels::MatmulKind::kInputGrad,
-                                kernels::MatmulKind::kWeightGrad}) {
-          for (std::int64_t first = 0; first < tokens; first += 256) {
-            add(kind, std::min<std::int64_t>(256, tokens - first), spec.vocab, spec.hidden);
-          }
-        }
       }
+      if (instruction.part == Part::kHead) add_head(spec, tokens);
     });
     const auto fill = [&](std::vector<float>& values, std::int64_t elems, std::uint64_t key) {
       values.resize(static_cast<std::size_t>(elems));
@@ -102,6 +96,15 @@ class ProductsAlone {
   [[nodiscard]] double flops() const { return flops_; }
 
  private:
+  void add_head(const ModelSpec& spec, std::int64_t tokens) {
+    constexpr std::int64_t kChunk = 256;
+    for (const auto kind : {kernels::MatmulKind::kForward, kernels::MatmulKind::kInputGrad,
+                            kernels::MatmulKind::kWeightGrad}) {
+      for (std::int64_t first = 0; first < tokens; first += kChunk) {
+        add(kind, std::min(kChunk, tokens - first), spec.vocab, spec.hidden);
+      }
+    }
+  }
   static kernels::MatmulKind kind_of(Op op) {
     return op == Op::kBackwardInput    ? kernels::MatmulKind::kInputGrad
            : op == Op::kBackwardWeight ? kernels::MatmulKind::kWeightGrad
@@ -166,11 +169,7 @@ void bench(const ModelSpec& spec, const Batch& batch, int threads, int repetitio
              products.flops() / alone * 1e-9, alone / step, format_bytes(executor.arena_bytes()));
 }
 
-}  // namespace
-}  // namespace trireme
-
-int main(int argc, char** argv) {
-  using namespace trireme;
+int run(int argc, char** argv) {
   CLI::App app(
       "Tokens per second of a GPT-2 124M training step in fp32, beside its matrix products alone");
   std::int64_t layers = 12, seq = 1024, micro_batch = 4;
@@ -200,4 +199,11 @@ int main(int argc, char** argv) {
           repetitions);
   }
   return 0;
+}
+
+}  // namespace
+}  // namespace trireme
+
+int main(int argc, char** argv) {
+  return trireme::run(argc, argv);
 }

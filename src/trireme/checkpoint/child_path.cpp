@@ -30,7 +30,7 @@ std::filesystem::path child_path(const std::filesystem::path& folder, std::strin
   if (!is_plain_name(name)) {
     refuse(where, name, "is no plain name", "do not use this file, or correct the entry");
   }
-  const std::filesystem::path child = folder / name;
+  std::filesystem::path child = folder / name;
   std::error_code error;
   if (!std::filesystem::is_symlink(std::filesystem::symlink_status(child, error))) return child;
   const auto target = std::filesystem::weakly_canonical(child, error);

@@ -228,8 +228,8 @@ void verify_if_checkpoint(const fs::path& dir) {
   if (fs::exists(dir / kStateFile, error)) static_cast<void>(open_checkpoint(dir));
 }
 
-CheckpointStore::CheckpointStore(fs::path run_dir, Retention retention)
-    : root_(std::move(run_dir) / "checkpoints"), retention_(retention) {
+CheckpointStore::CheckpointStore(const fs::path& run_dir, Retention retention)
+    : root_(run_dir / "checkpoints"), retention_(retention) {
   if (retention.keep_last < 0 || retention.keep_every < 0) {
     throw UsageError(
         fmt::format("[checkpoint] keep_last = {}, keep_every = {}: both must be >= 0 "

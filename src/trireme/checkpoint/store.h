@@ -73,7 +73,7 @@ void verify_if_checkpoint(const std::filesystem::path& dir);
 class CheckpointStore {
  public:
   /// Makes the folder. Throws ResourceError if that fails.
-  CheckpointStore(std::filesystem::path run_dir, Retention retention);
+  CheckpointStore(const std::filesystem::path& run_dir, Retention retention);
 
   struct SaveReport {
     std::filesystem::path dir;

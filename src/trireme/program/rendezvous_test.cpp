@@ -216,10 +216,10 @@ class SystemOf {
 std::string vector_text(const RendezvousSystem& system, const RendezvousResult& result) {
   std::string text;
   for (const StuckOp& at : result.stuck) {
-    text += (text.empty() ? "r" : "; r") + std::to_string(at.rank) + ":" +
-            system.ranks[static_cast<std::size_t>(at.rank)]
-                        [static_cast<std::size_t>(at.never_begun)]
-                            .name;
+    text +=
+        (text.empty() ? "r" : "; r") + std::to_string(at.rank) + ":" +
+        system.ranks[static_cast<std::size_t>(at.rank)][static_cast<std::size_t>(at.never_begun)]
+            .name;
   }
   return text;
 }

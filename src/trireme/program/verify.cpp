@@ -26,6 +26,13 @@ std::optional<Violation> check_step(const Program& program) {
 
 }  // namespace
 
+std::vector<int> group_ranks(const BuildRequest& request, std::string_view group) {
+  for (const Axis axis : {Axis::kPp, Axis::kDp, Axis::kCp, Axis::kTp}) {
+    if (axis_name(axis) == group) return request.layout.mesh().group_of(request.rank, axis);
+  }
+  return {};
+}
+
 std::string range_label(const Program& program, const Range& range) {
   return fmt::format("{}[{}:{}]", program.buffer(range.buffer).name, range.offset,
                      range.offset + range.bytes);
@@ -83,6 +90,8 @@ const std::vector<Rule>& verified_rules() {
       {"V5", "conflicting accesses on different streams are ordered by waits"},
       {"V6", "the ranks of a communicator call the same collectives in the same order"},
       {"V7", "every message that is sent is received, with the same tag and size"},
+      {"V8", "ranks never wait for each other in a circle"},
+      {"V9", "a communicator is used by one stream"},
       {"V10", "a gradient holds every contribution exactly once when it is used"},
       {"V11", "all parts read the parameters of the step's start"},
       {"V12", "every parameter and moment is updated exactly once"},
@@ -104,6 +113,9 @@ std::optional<Violation> verify(const std::vector<Program>& programs) {
   if (auto found = check_peers(programs)) return found;
   for (const Program& program : programs) {
     if (auto found = check_step(program)) return found;
+  }
+  for (const DeadlockMode mode : {DeadlockMode::kPerStream, DeadlockMode::kDeviceSerial}) {
+    if (auto found = check_deadlock(programs, mode)) return found;
   }
   return check_norm_cover(programs);
 }

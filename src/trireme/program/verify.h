@@ -1,6 +1,7 @@
 // Static verification: what a program must satisfy before a device is touched.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -32,6 +33,17 @@ struct Rule {
 /// given against each other (V6, V7 and the cross-rank part of V15 need the peers). Nothing if all
 /// rules hold.
 [[nodiscard]] std::optional<Violation> verify(const std::vector<Program>& programs);
+
+/// How the communication of a rank is issued.
+enum class DeadlockMode : std::uint8_t {
+  kPerStream,     ///< streams side by side, as the executor runs them
+  kDeviceSerial,  ///< all of a rank's communication in one order, as NCCL may need it
+  kBlocking,      ///< every instruction waits for the one before it
+};
+
+/// V8: nothing if the steps of all ranks of a world finish. V6 and V7 hold.
+[[nodiscard]] std::optional<Violation> check_deadlock(const std::vector<Program>& programs,
+                                                      DeadlockMode mode);
 
 /// V13 on a placement: operands inside their buffers, buffers inside the arena and aligned, and two
 /// buffers share bytes only if their lives are ordered by happens-before.

@@ -109,7 +109,7 @@ std::optional<Violation> collect(const Program& program, Sequences& sequences) {
       auto& sequence = sequences[instruction.comm->group];
       if (!sequence.empty() && sequence.back().instruction->stream != instruction.stream) {
         return violation(
-            program, "V6", event.at,
+            program, "V9", event.at,
             {fmt::format("communicator '{}' on a second stream", instruction.comm->group),
              "one stream"});
       }

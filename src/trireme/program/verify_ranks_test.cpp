@@ -46,13 +46,13 @@ TEST(VerifyV6, RefusesElementsThatAreNotTheOperands) {
             "V6");
 }
 
-TEST(VerifyV6, RefusesACommunicatorOnTwoStreams) {
+TEST(VerifyV9, RefusesACommunicatorOnTwoStreams) {
   EXPECT_EQ(broken(changed(trained(kTwoRanks),
                            [](Program& p) {
                              the(p, "end", is(Op::kAllReduce)).stream = Stream::kCompute;
                              rederive(p);
                            })),
-            "V6");
+            "V9");
 }
 
 TEST(VerifyV6, RefusesAnUnknownCommunicator) {
@@ -135,6 +135,56 @@ Programs with_message() {
 
 TEST(VerifyV7, AcceptsAMessageThatIsReceived) {
   EXPECT_EQ(broken(with_message()), "");
+}
+
+// V8, V9
+// --------------------------------------------------------------------------------------------------
+
+/// Two ranks that send each other a message; each sends first, or the second receives first.
+Programs with_exchange(bool second_receives_first) {
+  Programs programs = trained(kTwoRanks);
+  for (std::size_t p = 0; p < 2; ++p) {
+    const BufferId inbox = programs[p].add_buffer({.name = "message",
+                                                   .kind = MemoryKind::kCommunication,
+                                                   .content = Content::kStep,
+                                                   .dtype = DType::kF64,
+                                                   .bytes = 8});
+    const Range loss = programs[p].whole(*programs[p].find_buffer("loss"));
+    Instruction send = make(Op::kSend, {{Role::kData, Access::kRead, loss}});
+    Instruction recv = make(Op::kRecv, {{Role::kData, Access::kWrite, programs[p].whole(inbox)}});
+    for (Instruction* message : {&send, &recv}) {
+      message->stream = Stream::kComm;
+      message->comm =
+          Comm{.group = "dp", .dtype = DType::kF64, .elems = 1, .peer = p == 0 ? 1 : 0, .tag = 5};
+    }
+    auto& end = end_of_step(programs[p]).instructions;
+    const bool receives_first = p == 1 && second_receives_first;
+    end.push_back(receives_first ? recv : send);
+    end.push_back(receives_first ? send : recv);
+    rederive(programs[p]);
+  }
+  return programs;
+}
+
+TEST(VerifyV8, RefusesTwoSendsThatFaceEachOtherAndNamesBoth) {
+  EXPECT_EQ(broken(with_exchange(true)), "");
+  const auto violation = verify(with_exchange(false));
+  ASSERT_TRUE(violation.has_value());
+  EXPECT_EQ(violation->rule, "V8");
+  EXPECT_NE(violation->message.find("rank 0 at 'SEND"), std::string::npos) << violation->message;
+  EXPECT_NE(violation->message.find("rank 1 at 'SEND"), std::string::npos) << violation->message;
+}
+
+TEST(VerifyV8, StreamsOfTheirOwnHelpOnlyWhereTheyRunSideBySide) {
+  Programs programs = with_exchange(false);
+  for (Program& program : programs) {
+    Instruction& recv = end_of_step(program).instructions.back();
+    recv.stream = Stream::kPipe;
+    rederive(program);
+  }
+  EXPECT_EQ(check_deadlock(programs, DeadlockMode::kPerStream), std::nullopt);
+  EXPECT_TRUE(check_deadlock(programs, DeadlockMode::kDeviceSerial).has_value());
+  EXPECT_TRUE(check_deadlock(programs, DeadlockMode::kBlocking).has_value());
 }
 
 TEST(VerifyV7, RefusesAnotherTag) {

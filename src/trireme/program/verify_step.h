@@ -25,6 +25,9 @@ struct Finding {
   std::string due;
 };
 
+/// World ranks of a communicator, ascending; empty if there is none of this name.
+[[nodiscard]] std::vector<int> group_ranks(const BuildRequest& request, std::string_view group);
+
 [[nodiscard]] std::string range_label(const Program& program, const Range& range);
 
 /// A violation by the program as a whole.
@@ -95,7 +98,7 @@ struct StepView {
 [[nodiscard]] std::optional<Violation> check_updates(const StepView& step);
 /// V14: token count, loss and coefficient.
 [[nodiscard]] std::optional<Violation> check_scalars(const StepView& step);
-/// V6 and V7: peers call the same collectives and match messages.
+/// V6, V7 and V9: peers call the same collectives and match messages.
 [[nodiscard]] std::optional<Violation> check_peers(const std::vector<Program>& programs);
 /// V15 across ranks: every element in the norm once.
 [[nodiscard]] std::optional<Violation> check_norm_cover(const std::vector<Program>& programs);

@@ -32,7 +32,7 @@ TEST(Verify, ListsEachRuleOnceWithAClaim) {
     names.insert(rule.name);
   }
   EXPECT_EQ(names.size(), verified_rules().size());
-  EXPECT_EQ(names.size(), 15U);
+  EXPECT_EQ(names.size(), 17U);
 }
 
 TEST(Verify, NamesRankInstructionRangeFoundAndDue) {

@@ -36,6 +36,8 @@ class Matmul {
   /// shape, 12 us for one that the library has cached.
   explicit Matmul(const MatmulShape& shape);
   ~Matmul();
+  Matmul(const Matmul&) = delete;
+  Matmul& operator=(const Matmul&) = delete;
   Matmul(Matmul&&) noexcept;
   Matmul& operator=(Matmul&&) noexcept;
 
