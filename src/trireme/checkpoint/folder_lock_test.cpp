@@ -5,12 +5,14 @@
 #include <gtest/gtest.h>
 
 #include "trireme/base/errors.h"
+#include "trireme/base/test_files.h"
 
 namespace trireme {
 namespace {
 
 TEST(FolderLock, IsHeldByOneAtATime) {
-  const std::filesystem::path folder = testing::TempDir();
+  const TestFolder own;
+  const std::filesystem::path& folder = own.path();
   std::optional<FolderLock> first(folder);
   EXPECT_THROW(FolderLock second(folder), ResourceError);
   first.reset();

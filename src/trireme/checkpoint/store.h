@@ -16,7 +16,7 @@
 
 namespace trireme {
 
-inline constexpr std::int64_t kCheckpointFormatVersion = 1;
+inline constexpr std::int64_t kCheckpointFormatVersion = 2;
 
 /// What state.json holds beside the format version and the checksums.
 struct CheckpointState {

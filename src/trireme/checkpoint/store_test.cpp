@@ -151,7 +151,7 @@ TEST_F(Store, AFileNameThatLeavesTheFolderIsRefused) {
   rewrite("../secret", "x");
   std::filesystem::create_directories(dir("step_00000001"));
   rewrite("step_00000001/state.json",
-          R"({"format_version":1,"step":1,"tokens":0,"rng_seed":0,"config_hash":"",)"
+          R"({"format_version":2,"step":1,"tokens":0,"rng_seed":0,"config_hash":"",)"
           R"("data_position":{},"trainer":{},)"
           R"("checksums":{"../../secret":{"bytes":1,"xxh64":"00"}}})");
   EXPECT_CONTAINS(open_error("step_00000001"), "\"../../secret\" is no plain name");
@@ -169,13 +169,13 @@ TEST_F(Store, AChangedStateIsRefused) {
 
 TEST_F(Store, AnotherFormatVersionIsRefused) {
   std::filesystem::create_directories(dir("step_00000001"));
-  rewrite("step_00000001/state.json", R"({"format_version":2})");
-  EXPECT_CONTAINS(open_error("step_00000001"), "format_version 2; this program reads 1");
+  rewrite("step_00000001/state.json", R"({"format_version":3})");
+  EXPECT_CONTAINS(open_error("step_00000001"), "format_version 3; this program reads 2");
 }
 
 TEST_F(Store, ANegativeStepIsRefused) {
   std::filesystem::create_directories(dir("step_00000001"));
-  rewrite("step_00000001/state.json", R"({"format_version":1,"step":-1})");
+  rewrite("step_00000001/state.json", R"({"format_version":2,"step":-1})");
   EXPECT_CONTAINS(open_error("step_00000001"), "\"step\" is no unsigned integer");
 }
 

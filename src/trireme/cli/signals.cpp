@@ -6,8 +6,8 @@ namespace trireme {
 namespace {
 
 // A signal handler has no other way to say anything than through globals.
-std::atomic<int> stop_number{0};
-std::atomic<std::time_t> stop_second{0};
+std::atomic<int> stop_number{0};          // NOLINT
+std::atomic<std::time_t> stop_second{0};  // NOLINT
 static_assert(std::atomic<int>::is_always_lock_free);
 static_assert(std::atomic<std::time_t>::is_always_lock_free);
 

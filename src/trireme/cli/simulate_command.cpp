@@ -1,5 +1,6 @@
 // trireme simulate
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <memory>
@@ -17,10 +18,10 @@
 #include "trireme/cli/commands.h"
 #include "trireme/cli/run_log.h"
 #include "trireme/program/schedules/schedules.h"
+#include "trireme/program/schedules/virtual_clock.h"
 #include "trireme/report/gantt.h"
 #include "trireme/report/schedule_timeline.h"
 #include "trireme/report/table.h"
-#include "trireme/program/schedules/virtual_clock.h"
 
 namespace trireme {
 namespace {
@@ -74,8 +75,8 @@ Schedule schedule_of(const SimulateArguments& arguments) {
   if (arguments.schedule.ends_with(".csv")) {
     std::error_code error;
     if (!std::filesystem::is_regular_file(arguments.schedule, error)) {
-      throw UsageError(fmt::format("[command line] --schedule {}: there is no such file; correct it",
-                                   arguments.schedule));
+      throw UsageError(fmt::format(
+          "[command line] --schedule {}: there is no such file; correct it", arguments.schedule));
     }
     return parse_schedule_csv(read_text(arguments.schedule, kMaxBytes), arguments.schedule);
   }
@@ -176,9 +177,12 @@ void add_simulate_command(CLI::App& app, Session& session) {
       ->add_option("--group", arguments->group,
                    "interleaved: micro-batches that a chunk takes at once; 0 = least valid")
       ->check(CLI::NonNegativeNumber);
-  command->add_option("--trace", arguments->trace, "write a trace file for ui.perfetto.dev");
-  command->add_flag("--json", arguments->is_json, "print JSON");
-  command->add_flag("--csv", arguments->is_csv, "print the schedule itself, for --schedule FILE");
+  CLI::Option* const trace =
+      command->add_option("--trace", arguments->trace, "write a trace file for ui.perfetto.dev");
+  CLI::Option* const json = command->add_flag("--json", arguments->is_json, "print JSON");
+  command->add_flag("--csv", arguments->is_csv, "print the schedule itself, for --schedule FILE")
+      ->excludes(trace)
+      ->excludes(json);
   command->footer(fmt::format(
       "Schedules:\n{}Example: trireme simulate --schedule interleaved:2 --pp 4 --micro-batches 8 "
       "--costs F=1,I=1,W=1",

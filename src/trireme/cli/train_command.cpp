@@ -38,6 +38,9 @@ TrainConfig with_absolute_paths(TrainConfig config) {
   for (std::string& text : config.data.text) text = std::filesystem::absolute(text).string();
   std::string& weights = config.model.checkpoint;
   if (!weights.empty()) weights = std::filesystem::absolute(weights).string();
+  config.run.dir = std::filesystem::absolute(config.run.dir).string();
+  std::string& resume = config.checkpoint.resume;
+  if (resume != "auto" && resume != "never") resume = std::filesystem::absolute(resume).string();
   return config;
 }
 

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <fcntl.h>
 #include <filesystem>
+#include <memory>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
@@ -66,10 +67,8 @@ void check_is_text_path(const std::string& path) {
 std::vector<std::uint8_t> read_bytes(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) throw_unreadable(path, error_text(errno));
-  struct Closer {
-    int descriptor;
-    ~Closer() { ::close(descriptor); }
-  } const closer{descriptor};
+  const auto close = [](const int* opened) { ::close(*opened); };
+  const std::unique_ptr<const int, decltype(close)> closer(&descriptor, close);
   struct stat status {};
   if (::fstat(descriptor, &status) != 0) throw_unreadable(path, error_text(errno));
   std::vector<std::uint8_t> bytes(static_cast<std::size_t>(status.st_size));

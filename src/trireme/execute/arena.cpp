@@ -18,7 +18,7 @@
 namespace trireme {
 namespace {
 
-constexpr std::int64_t kHugePageBytes = 2 * 1024 * 1024;
+constexpr std::int64_t kHugePageBytes = std::int64_t{2} << 20;
 constexpr std::int64_t kSmallPageBytes = 4096;
 
 /// The first number of a file, or after `key` in it; nothing if the file or number is not there.

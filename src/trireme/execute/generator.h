@@ -25,6 +25,9 @@ class Generator {
   /// `spec` is resolved. `num_threads`: OpenMP team of the calling thread.
   Generator(const ModelSpec& spec, int num_threads);
   Generator(Generator&& other) noexcept;
+  Generator(const Generator&) = delete;
+  Generator& operator=(const Generator&) = delete;
+  Generator& operator=(Generator&&) = delete;
   ~Generator();
 
   /// Program 0 of the executor: its parameters are to be filled by the caller.

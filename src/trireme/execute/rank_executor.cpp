@@ -41,6 +41,15 @@ RankExecutor::RankExecutor(std::vector<const Program*> programs, const Placement
   prepare_streams();
   fill_constants();
   find_communicators();
+  try {
+    start_streams();
+  } catch (...) {
+    join_streams();
+    throw;
+  }
+}
+
+void RankExecutor::start_streams() {
   for (int s = 0; s < kNumStreams; ++s) {
     const auto stream = static_cast<Stream>(s);
     if (stream == Stream::kCompute) continue;
@@ -52,6 +61,10 @@ RankExecutor::RankExecutor(std::vector<const Program*> programs, const Placement
 }
 
 RankExecutor::~RankExecutor() {
+  join_streams();
+}
+
+void RankExecutor::join_streams() {
   for (StreamState& stream : streams_) {
     if (!stream.thread.joinable()) continue;
     stream.asked.store(kFailed, std::memory_order_release);
@@ -93,19 +106,22 @@ void RankExecutor::prepare_streams() {
   }
 }
 
+Communicator* RankExecutor::communicator_of(const std::string& group) const {
+  const auto found =
+      std::find_if(communicators_.begin(), communicators_.end(),
+                   [&](const GroupCommunicator& each) { return each.group == group; });
+  TRI_CHECK(found != communicators_.end() && found->communicator != nullptr);
+  return found->communicator;
+}
+
 void RankExecutor::find_communicators() {
   for (const Program* program : programs_) {
     auto& of_program = communicator_of_.emplace_back();
     for (const Template& item : program->templates) {
-      auto& of_template = of_program.emplace_back(item.instructions.size(), nullptr);
-      for (std::size_t i = 0; i < item.instructions.size(); ++i) {
-        const std::optional<Comm>& comm = item.instructions[i].comm;
-        if (!comm) continue;
-        const auto found =
-            std::find_if(communicators_.begin(), communicators_.end(),
-                         [&](const GroupCommunicator& each) { return each.group == comm->group; });
-        TRI_CHECK(found != communicators_.end() && found->communicator != nullptr);
-        of_template[i] = found->communicator;
+      auto& of_template = of_program.emplace_back();
+      for (const Instruction& instruction : item.instructions) {
+        of_template.push_back(instruction.comm ? communicator_of(instruction.comm->group)
+                                               : nullptr);
       }
     }
   }
@@ -189,6 +205,8 @@ void RankExecutor::stream_thread_main(Stream stream) {
       return fail(stream);
     } catch (...) {
       state(stream).failure = std::current_exception();
+      // The rank's other streams may be in a collective whose peers wait for this one.
+      if (options_.abort) options_.abort(std::current_exception());
       return fail(stream);
     }
   }

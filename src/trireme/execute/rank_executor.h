@@ -40,6 +40,7 @@ struct GroupCommunicator {
   Communicator* communicator = nullptr;
 };
 
+/// How the streams of a rank wait, and what they do when one fails.
 struct ExecutorOptions {
   int spin_count = 0;  ///< pauses before a stream that waits for the other one sleeps
   /// Called before a failing stream's rank waits for its other streams, which may be blocked in a
@@ -108,7 +109,10 @@ class RankExecutor {
   static constexpr std::uint32_t kFailed = 0xffffffffU;
 
   void prepare_streams();
+  void start_streams();
+  void join_streams();
   void fill_constants();
+  [[nodiscard]] Communicator* communicator_of(const std::string& group) const;
   void find_communicators();
   [[nodiscard]] StreamState& state(Stream stream) {
     return streams_.at(static_cast<std::size_t>(stream));

@@ -21,11 +21,14 @@ StepOrder::StepOrder(const Program& program) {
     const auto stream = static_cast<std::size_t>(instruction.stream);
     Clock clock = after[stream];
     const auto await = [&](const Wait& wait) {
+      if (wait.calls_back < 0 || wait.calls_back > c) return;  // V5 names it
       const int call = c - wait.calls_back;
-      if (call < 0) return;
+      const Template& item =
+          program.at(program.calls[static_cast<std::size_t>(call)].template_index);
+      if (wait.instruction < 0 || wait.instruction >= std::ssize(item.instructions)) return;
       const int target = position(call, wait.instruction);
       const auto other = static_cast<std::size_t>(wait.stream);
-      if (target < 0 || target >= static_cast<int>(before_.size())) return;
+      if (target >= static_cast<int>(before_.size())) return;
       clock[other] = std::max(clock[other], target);
       const Clock& known = before_[static_cast<std::size_t>(target)];
       for (std::size_t s = 0; s < clock.size(); ++s) clock[s] = std::max(clock[s], known[s]);

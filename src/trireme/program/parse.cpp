@@ -189,6 +189,9 @@ class ProgramParser {
 
   void parse_pool(const std::vector<std::string_view>& words) {
     need(words, 3, 3);
+    for (const FramePool& pool : program().pools) {
+      if (pool.name == words[1]) fail(words[1], "is declared twice", "give each pool its own name");
+    }
     program().pools.push_back(
         {.name = std::string(words[1]), .num_frames = number<int>(value_of(words[2], "frames"))});
   }
@@ -212,8 +215,10 @@ class ProgramParser {
     if (buffer.bytes < 0 || buffer.bytes > kMaxBytes) {
       fail(words[5], "is not from 0 to 2^48", "give the bytes of the buffer");
     }
-    total_bytes_ += buffer.bytes;
-    if (total_bytes_ > kMaxBytes) {
+    const int frames =
+        buffer.pool < 0 ? 1 : program().pools[static_cast<std::size_t>(buffer.pool)].num_frames;
+    total_bytes_ += static_cast<double>(buffer.bytes) * frames;
+    if (total_bytes_ > static_cast<double>(kMaxBytes)) {
       fail(words[5], "brings the buffers beyond 2^48 bytes", "give the bytes of the buffer");
     }
     if (buffers_.contains(buffer.name))
@@ -389,7 +394,7 @@ class ProgramParser {
   std::string_view text_;
   int line_number_ = 0;
   bool is_open_ = false;
-  std::int64_t total_bytes_ = 0;  ///< of the buffers of the open program
+  double total_bytes_ = 0;  ///< of the buffers of the open program, all frames
   std::vector<Program> programs_;
   std::map<std::string, BufferId, std::less<>> buffers_;
 };

@@ -208,7 +208,7 @@ std::vector<std::vector<Lifetime>> lifetimes(const Program& program) {
     for (std::size_t i = 0; i < instructions.size(); ++i) {
       for (const Use& use : instructions[i].uses) {
         auto& life = lives[static_cast<std::size_t>(use.range.buffer)];
-        if (has_own_memory(program.buffer(use.range.buffer))) continue;
+        if (program.buffer(use.range.buffer).content != Content::kTransient) continue;
         const bool is_first = life.empty() || life.back().template_index != narrow<int>(t);
         if (is_first) life.push_back({.template_index = narrow<int>(t), .first = narrow<int>(i)});
         life.back().last = std::max(life.back().last, narrow<int>(i));

@@ -60,7 +60,7 @@ struct Lifetime {
   int last = 0;
 };
 
-/// By buffer: one entry per template that uses it; empty for buffers with memory of their own.
+/// By buffer: one entry per template that uses it; empty for what is not transient.
 [[nodiscard]] std::vector<std::vector<Lifetime>> lifetimes(const Program& program);
 
 }  // namespace trireme

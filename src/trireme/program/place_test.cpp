@@ -1,5 +1,6 @@
 #include "trireme/program/place.h"
 
+#include <functional>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -7,6 +8,7 @@
 #include "trireme/program/steps.h"
 #include "trireme/program/test_programs.h"
 #include "trireme/program/verify.h"
+#include "trireme/program/verify_step.h"
 
 namespace trireme {
 namespace {
@@ -113,6 +115,96 @@ TEST(Place, KeepsApartWhatTwoProgramsCallByDifferentNames) {
   EXPECT_EQ(place({&first, &second}).arena_bytes, kUnitBytes);
   second.buffers[0].name = "other";
   EXPECT_EQ(place({&first, &second}).arena_bytes, 2 * kUnitBytes);
+}
+
+// Frames
+// --------------------------------------------------------------------------------------------------
+
+/// Two micro-batches in flight: "first" writes `kept` of a frame and a scratch buffer, "second"
+/// reads `kept` again.
+Program framed_program() {
+  Program program;
+  program.request = small_request({}, {.seq = 8});
+  program.num_micro_batches = 2;
+  program.pools = {{.name = "in_flight", .num_frames = 2}};
+  const auto add = [&](const char* name, Content content, int pool) {
+    return program.add_buffer({.name = name,
+                               .kind = MemoryKind::kActivations,
+                               .content = content,
+                               .bytes = kUnitBytes,
+                               .pool = pool});
+  };
+  const BufferId kept = add("kept", Content::kFramed, 0);
+  const BufferId also = add("also", Content::kFramed, 0);
+  const BufferId scratch = add("scratch", Content::kTransient, -1);
+  Instruction write = make(Op::kZero, {{Role::kY, Access::kWrite, program.whole(kept)},
+                                       {Role::kX, Access::kWrite, program.whole(also)},
+                                       {Role::kData, Access::kWrite, program.whole(scratch)}});
+  write.frees = {scratch};
+  Instruction read = make(Op::kAdd, {{Role::kX, Access::kRead, program.whole(kept)},
+                                     {Role::kY, Access::kRead, program.whole(also)}});
+  program.templates = {{.name = "first", .instructions = {write}},
+                       {.name = "second", .instructions = {read}}};
+  for (const int item : {0, 1}) {
+    for (const int m : {0, 1}) {
+      program.calls.push_back(
+          {.template_index = item, .micro_batch = m, .frames = {{.pool = 0, .frame = m}}});
+    }
+  }
+  return program;
+}
+
+TEST(PlaceFrames, GivesEachFrameBytesOfItsOwn) {
+  const Program program = framed_program();
+  const Placement placement = place({&program});
+  EXPECT_EQ(placement.arena_bytes, 5 * kUnitBytes);  // two buffers in two frames, and the scratch
+  EXPECT_EQ(placement.frame_bytes[0][0], 2 * kUnitBytes);
+  EXPECT_EQ(placement.offset(0, 0, 0, 1) - placement.offset(0, 0, 0, 0), 2 * kUnitBytes);
+  EXPECT_FALSE(verify_placement({&program}, placement).has_value());
+}
+
+TEST(PlaceFrames, RefusesFramesThatOverlap) {
+  const Program program = framed_program();
+  Placement placement = place({&program});
+  placement.frame_bytes[0][0] = kUnitBytes;
+  const auto violation = verify_placement({&program}, placement);
+  ASSERT_TRUE(violation.has_value());
+  EXPECT_EQ(violation->rule, "V13");
+}
+
+TEST(PlaceFrames, RefusesAFrameInATransientBuffer) {
+  const Program program = framed_program();
+  Placement placement = place({&program});
+  placement.offsets[0][2] = placement.offset(0, 1, 0, 1);
+  EXPECT_TRUE(verify_placement({&program}, placement).has_value());
+}
+
+TEST(Frames, AtomsOfTwoFramesAreApart) {
+  const Program program = framed_program();
+  const AtomTable atoms(program);
+  EXPECT_EQ(atoms.of(program.calls[0], 0, 0).begin, atoms.of(program.calls[2], 0, 0).begin);
+  EXPECT_NE(atoms.of(program.calls[0], 0, 0).begin, atoms.of(program.calls[1], 0, 0).begin);
+  EXPECT_EQ(atoms.range_of(atoms.of(program.calls[1], 0, 1).begin), program.whole(1));
+}
+
+/// The operands' fault of a framed program, changed.
+std::string fault_of(const std::function<void(Program&)>& change) {
+  Program program = framed_program();
+  change(program);
+  const auto violation = check_operands(program);
+  return violation ? violation->message : "";
+}
+
+TEST(Frames, FaultsAreNamed) {
+  // The bare program has no parameters: what is due before them is checked first.
+  EXPECT_NE(fault_of([](Program& p) { p.calls[1].frames[0].frame = 2; }).find("frame 2 of pool 0"),
+            std::string::npos);
+  EXPECT_NE(fault_of([](Program& p) { p.calls[1].frames.clear(); }).find("without a frame"),
+            std::string::npos);
+  EXPECT_NE(fault_of([](Program& p) { p.buffers[2].pool = 0; }).find("scratch in pool 0"),
+            std::string::npos);
+  EXPECT_NE(fault_of([](Program& p) { p.pools[0].num_frames = 5; }).find("5 frames"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -80,7 +80,7 @@ struct Call {
   int template_index = 0;
   int micro_batch = -1;                ///< -1: not part of a micro-batch
   std::vector<CallFrame> frames = {};  ///< one per pool that the template uses
-  std::vector<CallWait> waits = {};    ///< by ascending instruction; derived by the events pass
+  std::vector<CallWait> waits = {};    ///< derived by the events pass
   bool operator==(const Call&) const = default;
   /// 0 for a buffer without a pool (-1) and for a pool that the call does not name.
   [[nodiscard]] int frame_of(int pool) const;

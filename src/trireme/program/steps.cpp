@@ -30,14 +30,6 @@ int last_micro_template(const Program& program) {
   return found->template_index;
 }
 
-void erase_template(Program& program, int index) {
-  program.templates.erase(program.templates.begin() + index);
-  std::erase_if(program.calls, [index](const Call& call) { return call.template_index == index; });
-  for (Call& call : program.calls) {
-    if (call.template_index > index) --call.template_index;
-  }
-}
-
 Instruction make(Op op, std::vector<Use> uses) {
   return {.op = op, .uses = std::move(uses)};
 }

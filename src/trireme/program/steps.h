@@ -13,8 +13,6 @@ Template& begin_of_step(Program& program);
 Template& end_of_step(Program& program);
 /// Index of the template of the last micro-batch.
 [[nodiscard]] int last_micro_template(const Program& program);
-/// Removes a template and its calls.
-void erase_template(Program& program, int index);
 
 [[nodiscard]] Instruction make(Op op, std::vector<Use> uses);
 /// In-place sum over the dp group, on the communication stream.

@@ -1,4 +1,5 @@
 // V8: messages and collectives can all meet.
+#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <set>
@@ -57,7 +58,8 @@ class StepSystem {
       for (const CallWait& of_call : call.waits) {
         if (of_call.instruction == i) await(of_call.wait);
       }
-      if (instruction.comm) op.meets.push_back(meeting_of(program, instruction, counts));
+      if (instruction.comm && group_ranks(program.request, instruction.comm->group).size() > 1)
+        op.meets.push_back(meeting_of(program, instruction, counts));
       ops.push_back(std::move(op));
       places.push_back({.call = c, .instruction = i});
     });
@@ -114,7 +116,8 @@ std::string_view mode_name(DeadlockMode mode) {
 std::optional<Violation> check_deadlock(const std::vector<Program>& programs, DeadlockMode mode) {
   const bool has_all_ranks = !programs.empty() && static_cast<int>(programs.size()) ==
                                                       programs.front().request.layout.world();
-  if (!has_all_ranks || !can_deadlock(programs.front())) return std::nullopt;
+  if (!has_all_ranks || std::none_of(programs.begin(), programs.end(), can_deadlock))
+    return std::nullopt;
   const StepSystem step(programs, mode);
   const RendezvousResult result = run_rendezvous(step.system());
   if (result.stuck.empty()) return std::nullopt;

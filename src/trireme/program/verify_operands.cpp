@@ -106,6 +106,14 @@ std::optional<Violation> check_calls(const Program& program) {
                                     program.num_micro_batches)});
     }
     if (auto found = check_frames(program, call)) return found;
+    const Template& item = program.at(call.template_index);
+    for (const CallWait& of_call : call.waits) {
+      if (of_call.instruction >= 0 && of_call.instruction < std::ssize(item.instructions)) continue;
+      return violation(
+          program, "V13",
+          {fmt::format("a wait of instruction {} in a call of {}", of_call.instruction, item.name),
+           fmt::format("one of its {} instructions", item.instructions.size())});
+    }
   }
   return std::nullopt;
 }

@@ -181,7 +181,9 @@ class PlacementCheck {
     const Program& program = *programs_[p];
     if (p >= placement_.offsets.size() || placement_.offsets[p].size() != program.buffers.size() ||
         p >= placement_.frame_bytes.size() ||
-        placement_.frame_bytes[p].size() != program.pools.size()) {
+        placement_.frame_bytes[p].size() != program.pools.size() ||
+        std::any_of(placement_.frame_bytes[p].begin(), placement_.frame_bytes[p].end(),
+                    [](std::int64_t bytes) { return bytes < 0 || bytes % kAlignBytes != 0; })) {
       return violation(program, "V13", {"a placement of other buffers", "one offset a buffer"});
     }
     for (std::size_t id = 0; id < program.buffers.size(); ++id) {

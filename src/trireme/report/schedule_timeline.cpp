@@ -11,12 +11,21 @@ std::string name_of(const StageOp& op, bool shows_stage) {
   return shows_stage ? text : text.substr(text.find_first_of("FBIW"));
 }
 
+/// True unless rank r holds stage r alone.
+bool has_other_stages(const Schedule& schedule) {
+  bool has_other = false;
+  for (int rank = 0; rank < schedule.num_ranks(); ++rank) {
+    for (const ScheduleStep& step : schedule.orders[static_cast<std::size_t>(rank)]) {
+      for_each_op(step, [&](const StageOp& op) { has_other = has_other || op.stage != rank; });
+    }
+  }
+  return has_other;
+}
+
 }  // namespace
 
 Timeline schedule_timeline(const Schedule& schedule, const ScheduleTimes& times) {
-  const bool shows_stage = schedule.num_stages != schedule.num_ranks() ||
-                           schedule.orders.front().front().op.stage != 0 ||
-                           schedule.name == "dualpipe";
+  const bool shows_stage = has_other_stages(schedule);
   Timeline timeline{.title = schedule.name, .stream_names = {"compute"}};
   for (int rank = 0; rank < schedule.num_ranks(); ++rank) {
     const auto r = static_cast<std::size_t>(rank);

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "trireme/program/schedules/schedule.h"
-#include "trireme/report/trace.h"
 #include "trireme/program/schedules/virtual_clock.h"
+#include "trireme/report/trace.h"
 
 namespace trireme {
 

@@ -257,8 +257,9 @@ std::string key_remedy(std::string_view section, std::string_view key) {
   const auto most_typos = static_cast<std::int64_t>(std::max<std::size_t>(1, word.size() / 4));
   const bool is_elsewhere = here.option == nullptr || (elsewhere.distance < here.distance &&
                                                        elsewhere.distance <= most_typos);
-  const Option& meant = is_elsewhere ? *elsewhere.option : *here.option;
-  return fmt::format("did you mean \"{}\" in [{}]?", meant.key, meant.section);
+  const Option* const meant = is_elsewhere ? elsewhere.option : here.option;
+  TRI_CHECK(meant != nullptr);
+  return fmt::format("did you mean \"{}\" in [{}]?", meant->key, meant->section);
 }
 
 }  // namespace trireme

@@ -106,12 +106,12 @@ Entry later(std::string_view key, OptionValue value, std::string_view missing,
 }
 
 using Entries = std::vector<Entry>;
-using std::string_literals::operator""s;
+using std::string_literals::operator""s;  // NOLINT: it is used
 
 /// How `field` and `choice` reach a member of a const or mutable config.
-#define TRI_AT(member)        \
-  [](auto& config) -> auto& { \
-    return config.member;     \
+#define TRI_AT(member)                                            \
+  [](auto& config) -> auto& {                                     \
+    return config.member; /* NOLINT: a name, not an expression */ \
   }
 
 Entries run_entries() {

@@ -375,15 +375,13 @@ std::optional<Checkpoint> find_resume(const TrainConfig& config, const Checkpoin
                                       TrainObserver& observer) {
   CheckpointStore::Search search = store.newest_complete();
   for (const std::string& warning : search.warnings) observer.on_note(warning);
-  if (config.checkpoint.resume == "auto") {
-    if (!search.newest && search.has_folders) {
-      throw ResourceError(fmt::format(
-          "[checkpoint] {}: it has checkpoints but none that can be used, and starting over would "
-          "replace them: {}; choose another run.name, or move that folder away",
-          store.root().string(), fmt::join(search.warnings, "; ")));
-    }
-    return std::move(search.newest);
+  if (!search.newest && search.has_folders) {
+    throw ResourceError(fmt::format(
+        "[checkpoint] {}: it has checkpoints but none that can be used, and starting over would "
+        "replace them: {}; choose another run.name, or move that folder away",
+        store.root().string(), fmt::join(search.warnings, "; ")));
   }
+  if (config.checkpoint.resume == "auto") return std::move(search.newest);
   std::optional<Checkpoint> start;
   if (config.checkpoint.resume != "never") start = open_checkpoint(config.checkpoint.resume);
   const std::int64_t start_step = start ? start->state.step : 0;
@@ -403,19 +401,14 @@ TrainData::TrainData(const TrainConfig& config)
       train_(corpus_, {.seq_len = config.batch.seq,
                        .global_batch = config.batch.global_batch,
                        .seed = static_cast<std::uint64_t>(config.run.seed)}) {
+  for (int file = 0; file < corpus_.num_files(); ++file) {
+    const FileDigest digest = digest_of(corpus_.path(file));
+    identity_ += fmt::format("{}{} bytes {}", file == 0 ? "" : ", ", digest.bytes, digest.xxh64);
+  }
   if (config.run.eval_every <= 0) return;
   std::optional<std::int64_t> tokens;
   if (config.run.eval_tokens > 0) tokens = config.run.eval_tokens;
   validation_.emplace(corpus_, Split::kValidation, config.batch.seq, tokens);
-}
-
-std::string TrainData::identity() const {
-  std::string identity;
-  for (int file = 0; file < corpus_.num_files(); ++file) {
-    const FileDigest digest = digest_of(corpus_.path(file));
-    identity += fmt::format("{}{} bytes {}", file == 0 ? "" : ", ", digest.bytes, digest.xxh64);
-  }
-  return identity;
 }
 
 std::filesystem::path run_folder(const TrainConfig& config) {
@@ -426,7 +419,6 @@ TrainResult train(const TrainConfig& config, const RunPlan& plan, const TrainDat
                   TrainObserver& observer, const TrainOptions& options) {
   const int world_size = config.layout.world();
   require_memory(total_arena_bytes(plan.ranks), world_size);
-  if (!config.model.checkpoint.empty()) verify_if_checkpoint(config.model.checkpoint);
   TrainResult result;
   result.arena_bytes.resize(static_cast<std::size_t>(world_size));
   result.bytes_sent.resize(static_cast<std::size_t>(world_size));
@@ -448,6 +440,8 @@ TrainResult train(const TrainConfig& config, const RunPlan& plan, const TrainDat
                    .resume_from = find_resume(config, store, observer),
                    .result = result,
                    .traces_mutex = traces_mutex};
+  if (!shared.resume_from && !config.model.checkpoint.empty())
+    verify_if_checkpoint(config.model.checkpoint);
   kernels::warm_up_matmul();
   run_ranks(world, [&](int rank) { RankRun(shared, rank).run(); });
   return result;

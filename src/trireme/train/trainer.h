@@ -29,19 +29,20 @@ class TrainData {
   [[nodiscard]] const TrainBatches& train() const { return train_; }
   /// Nothing unless the run evaluates.
   [[nodiscard]] const std::optional<EvalBatches>& validation() const { return validation_; }
-  /// Size and checksum of each file, for the notes of a resume. Reads the files.
-  [[nodiscard]] std::string identity() const;
+  /// Size and checksum of each file as it was at the start, for the notes of a resume.
+  [[nodiscard]] const std::string& identity() const { return identity_; }
   [[nodiscard]] std::int64_t eval_windows() const {
     return validation_ ? validation_->num_windows() : 0;
   }
 
  private:
   Corpus corpus_;
+  std::string identity_;
   TrainBatches train_;
   std::optional<EvalBatches> validation_;
 };
 
-/// Told what happens, on rank 0's thread.
+/// Told what happens, on one thread at a time: rank 0's, and before it starts the caller's.
 class TrainObserver {
  public:
   TrainObserver() = default;

@@ -166,6 +166,7 @@ ScheduleKind dualpipe_schedule() {
   return {.name = "dualpipe",
           .doc = "two directions at once, two copies of the parameters (arXiv:2412.19437)",
           .chunks = 2,
+          .is_bidirectional = true,
           .refusal = dualpipe_refusal,
           .orders = dualpipe_orders};
 }

@@ -18,8 +18,9 @@ struct ChunkVisit {
 
 /// A last, smaller group must still fill the pipeline.
 bool is_valid_group(const ScheduleShape& shape, int group) {
+  if (group < 1) return false;
   const int rest = shape.micro_batches % group;
-  return group >= shape.ranks && (rest == 0 || rest >= shape.ranks);
+  return group >= shape.ranks && group <= shape.micro_batches && (rest == 0 || rest >= shape.ranks);
 }
 
 /// 0 if there is none: fewer micro-batches than ranks.
@@ -70,13 +71,13 @@ std::vector<Order> interleaved_orders(const ScheduleShape& shape) {
 
 std::string interleaved_refusal(const ScheduleShape& shape) {
   if (group_of(shape) > 0) return "";
-  if (shape.group == 0) {
+  if (shape.group == 0 || shape.micro_batches < shape.ranks) {
     return fmt::format("needs at least pp micro-batches; use {} or more", shape.ranks);
   }
   return fmt::format(
-      "groups of {} must hold at least pp micro-batches, and so must a last, smaller group; use "
+      "groups of {} must hold pp to all micro-batches, and a last, smaller group at least pp; use "
       "groups of {}",
-      shape.group, std::max(shape.ranks, shape.micro_batches));
+      shape.group, shape.micro_batches);
 }
 
 }  // namespace

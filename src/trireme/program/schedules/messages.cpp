@@ -4,6 +4,10 @@
 #include <cstddef>
 #include <tuple>
 
+#include <fmt/format.h>
+
+#include "trireme/base/errors.h"
+
 namespace trireme {
 
 MessageTable::MessageTable(const Schedule& schedule)
@@ -60,6 +64,11 @@ std::vector<std::vector<Issue>> issue_by_clock(const Schedule& schedule,
     int rank = 0;
     Issue issue;
   };
+  if (!(costs.forward > 0) || !(costs.input > 0)) {
+    throw UsageError(
+        fmt::format("[schedule] costs F = {}, I = {}: must be above 0 to order messages; use 1",
+                    costs.forward, costs.input));
+  }
   const ScheduleTimes times = run_virtual_clock(schedule, costs);
   const MessageTable messages(schedule);
   std::vector<Event> events;

@@ -196,7 +196,15 @@ Schedule parse_schedule_csv(std::string_view text, std::string_view name) {
       order.push_back(*step);
     }
   }
-  std::optional<std::string> fault = check_schedule(schedule);
+  const std::int64_t num_ops =
+      std::int64_t{schedule.num_stages} * std::int64_t{schedule.num_micro_batches};
+  std::optional<std::string> fault;
+  if (num_ops > kMaxScheduleOps) {
+    fault = fmt::format("{} stages and {} micro-batches are too many", schedule.num_stages,
+                        schedule.num_micro_batches);
+  } else {
+    fault = check_schedule(schedule);
+  }
   if (schedule.num_stages == 0) fault = "it is empty";
   if (fault) {
     throw UsageError(

@@ -29,6 +29,9 @@ struct ScheduleStep {
   bool operator==(const ScheduleStep&) const = default;
 };
 
+/// Forwards of the largest schedule.
+inline constexpr std::int64_t kMaxScheduleOps = std::int64_t{1} << 24;
+
 using Order = std::vector<ScheduleStep>;
 
 struct Schedule {

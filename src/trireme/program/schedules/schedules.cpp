@@ -22,13 +22,20 @@ const ScheduleKind& kind_named(std::string_view name) {
 }
 
 void check_shape(const ScheduleKind& kind, const ScheduleShape& shape) {
-  constexpr int kMost = 1 << 20;
+  constexpr int kMost = 1 << 16;
   for (const auto& [field, value] :
        {std::pair("pp", shape.ranks), std::pair("chunks", shape.chunks),
         std::pair("micro_batches", shape.micro_batches)}) {
     if (value >= 1 && value <= kMost) continue;
     throw UsageError(fmt::format("[schedule] {} with {} = {}: must be from 1 to {}; use {}",
                                  kind.name, field, value, kMost, value < 1 ? 1 : kMost));
+  }
+  const std::int64_t num_ops =
+      std::int64_t{shape.ranks} * shape.chunks * std::int64_t{shape.micro_batches};
+  if (num_ops > kMaxScheduleOps) {
+    throw UsageError(fmt::format(
+        "[schedule] {} with pp = {}, {} chunks and {} micro-batches: at most {} forwards; use less",
+        kind.name, shape.ranks, shape.chunks, shape.micro_batches, kMaxScheduleOps));
   }
   if (kind.chunks != 0 && shape.chunks != kind.chunks) {
     throw UsageError(fmt::format(
@@ -45,30 +52,27 @@ void check_shape(const ScheduleKind& kind, const ScheduleShape& shape) {
 
 const std::vector<ScheduleKind>& schedule_kinds() {
   static const std::vector<ScheduleKind> kinds = {naive_schedule(),
-                                                   gpipe_schedule(),
-                                                   gpipe_lifo_schedule(),
-                                                   one_f_one_b_schedule(),
-                                                   eager_one_f_one_b_schedule(),
-                                                   interleaved_schedule(),
-                                                   breadth_first_schedule(),
-                                                   zero_bubble_h1_schedule(),
-                                                   zero_bubble_h2_schedule(),
-                                                   zero_bubble_v_schedule(),
-                                                   dualpipe_schedule(),
-                                                   dualpipe_v_schedule()};
+                                                  gpipe_schedule(),
+                                                  gpipe_lifo_schedule(),
+                                                  one_f_one_b_schedule(),
+                                                  eager_one_f_one_b_schedule(),
+                                                  interleaved_schedule(),
+                                                  breadth_first_schedule(),
+                                                  zero_bubble_h1_schedule(),
+                                                  zero_bubble_h2_schedule(),
+                                                  zero_bubble_v_schedule(),
+                                                  dualpipe_schedule(),
+                                                  dualpipe_v_schedule()};
   return kinds;
 }
 
 Schedule make_schedule(std::string_view name, const ScheduleShape& shape) {
   const ScheduleKind& kind = kind_named(name);
   check_shape(kind, shape);
-  Schedule schedule{.name = std::string(name),
-                    .num_stages = shape.ranks * shape.chunks,
-                    .num_micro_batches = shape.micro_batches,
-                    .orders = kind.orders(shape)};
-  // Both directions of DualPipe run through the same stages.
-  if (kind.name == dualpipe_schedule().name) schedule.num_stages = shape.ranks;
-  return schedule;
+  return {.name = std::string(name),
+          .num_stages = shape.ranks * (kind.is_bidirectional ? 1 : shape.chunks),
+          .num_micro_batches = shape.micro_batches,
+          .orders = kind.orders(shape)};
 }
 
 }  // namespace trireme

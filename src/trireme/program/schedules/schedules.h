@@ -9,6 +9,7 @@
 
 namespace trireme {
 
+/// What a schedule is made for.
 struct ScheduleShape {
   int ranks = 1;          ///< p, of the pipeline
   int chunks = 1;         ///< v, stages that a rank holds
@@ -19,15 +20,16 @@ struct ScheduleShape {
 
 /// One schedule.
 struct ScheduleKind {
-  std::string_view name;  ///< "1f1b"
-  std::string_view doc;   ///< one line with its source
-  int chunks = 1;         ///< that it needs; 0 = any number
+  std::string_view name;          ///< "1f1b"
+  std::string_view doc;           ///< one line with its source
+  int chunks = 1;                 ///< that it needs; 0 = any number
+  bool is_bidirectional = false;  ///< micro-batches enter at both ends: two copies of each stage
   /// Rule and remedy if the shape cannot be scheduled, else "". Chunks are right already.
   std::string (*refusal)(const ScheduleShape& shape) = nullptr;
   std::vector<Order> (*orders)(const ScheduleShape& shape) = nullptr;
 };
 
-/// All of them, in the order of their age.
+/// All of them.
 [[nodiscard]] const std::vector<ScheduleKind>& schedule_kinds();
 
 /// The orders of all ranks. Throws UsageError for an unknown name (naming the nearest), for a
@@ -35,7 +37,7 @@ struct ScheduleKind {
 /// not allow, naming both numbers, the rule and a valid number.
 [[nodiscard]] Schedule make_schedule(std::string_view name, const ScheduleShape& shape);
 
-// One file each.
+// The schedules, a file for each family.
 [[nodiscard]] ScheduleKind naive_schedule();
 [[nodiscard]] ScheduleKind gpipe_schedule();
 [[nodiscard]] ScheduleKind gpipe_lifo_schedule();
