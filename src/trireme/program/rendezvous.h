@@ -11,7 +11,7 @@ namespace trireme {
 /// the one before it in its queue, and all of `after`, have completed and all of `needs` have
 /// arrived; it completes when all its meetings have taken place.
 struct RendezvousOp {
-  std::string name;             ///< for messages to people
+  std::string name = {};        ///< for messages to people
   int queue = 0;                ///< of its rank; ops of one queue run in order
   double seconds = 0;           ///< of a computation
   std::vector<int> after = {};  ///< earlier ops of the same rank
