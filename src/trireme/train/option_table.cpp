@@ -474,14 +474,14 @@ const std::vector<Option>& train_options() {
 }
 
 const std::vector<OptionSection>& option_sections() {
-  static const std::vector<OptionSection> sections = [] {
+  static const std::vector<OptionSection> all = [] {
     std::vector<OptionSection> sections;
     for (const auto& [section, entries] : all_entries()) {
       sections.push_back(section);
     }
     return sections;
   }();
-  return sections;
+  return all;
 }
 
 }  // namespace trireme
