@@ -109,10 +109,12 @@ using Entries = std::vector<Entry>;
 using std::string_literals::operator""s;  // NOLINT: it is used
 
 /// How `field` and `choice` reach a member of a const or mutable config.
-#define TRI_AT(member)                                            \
-  [](auto& config) -> auto& {                                     \
-    return config.member; /* NOLINT: a name, not an expression */ \
+// NOLINTBEGIN(bugprone-macro-parentheses): a name, not an expression
+#define TRI_AT(member)        \
+  [](auto& config) -> auto& { \
+    return config.member;     \
   }
+// NOLINTEND(bugprone-macro-parentheses)
 
 Entries run_entries() {
   return {
