@@ -79,13 +79,8 @@ void RankExecutor::prepare_streams() {
   std::int64_t most_instructions = 0;
   std::size_t most_operands = 0;
   for (const Program* program : programs_) {
-    std::uint32_t position = 0;
     auto& bases = call_bases_.emplace_back();
-    for (const Call& call : program->calls) {
-      bases.push_back(position);
-      position += narrow<std::uint32_t>(program->at(call.template_index).instructions.size());
-    }
-    bases.push_back(position);
+    for (const int base : call_bases(*program)) bases.push_back(narrow<std::uint32_t>(base));
     most_instructions = std::max(most_instructions, program->num_instructions());
     for (StreamState& stream : streams_)
       stream.instructions.emplace_back(program->templates.size());
@@ -232,14 +227,10 @@ void RankExecutor::run_instruction(Stream stream, int call_index, int index, std
   const Call& call = program.calls[static_cast<std::size_t>(call_index)];
   const Instruction& instruction =
       program.at(call.template_index).instructions[static_cast<std::size_t>(index)];
-  const auto await = [&](const Wait& wait) {
+  for_each_wait(call, instruction, index, [&](const Wait& wait) {
     const auto call_base = call_bases_[p][static_cast<std::size_t>(call_index - wait.calls_back)];
     wait_for(wait.stream, call_base + narrow<std::uint32_t>(wait.instruction) + 1);
-  };
-  for (const Wait& wait : instruction.waits) await(wait);
-  for (const CallWait& of_call : call.waits) {
-    if (of_call.instruction == index) await(of_call.wait);
-  }
+  });
   StreamState& own = state(stream);
   for (std::size_t u = 0; u < instruction.uses.size(); ++u) {
     own.operands[u] = operand(call, instruction.uses[u].range);

@@ -25,15 +25,11 @@ Json uses_json(const Program& program, const Instruction& instruction) {
 
 Json waits_json(const Call& call, const Instruction& instruction, int index) {
   Json waits = Json::array();
-  const auto add = [&](const Wait& wait) {
+  for_each_wait(call, instruction, index, [&](const Wait& wait) {
     waits.push_back({{"stream", stream_name(wait.stream)},
                      {"calls_back", wait.calls_back},
                      {"instruction", wait.instruction}});
-  };
-  for (const Wait& wait : instruction.waits) add(wait);
-  for (const CallWait& of_call : call.waits) {
-    if (of_call.instruction == index) add(of_call.wait);
-  }
+  });
   return waits;
 }
 

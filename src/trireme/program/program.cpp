@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <utility>
 
+#include "trireme/base/units.h"
+
 namespace trireme {
 
 std::string_view memory_kind_name(MemoryKind kind) {
@@ -49,6 +51,15 @@ int Program::template_index(std::string_view name) {
   if (const auto found = find_template(name)) return *found;
   templates.push_back({.name = std::string(name), .instructions = {}});
   return static_cast<int>(templates.size()) - 1;
+}
+
+std::vector<int> call_bases(const Program& program) {
+  std::vector<int> bases = {0};
+  for (const Call& call : program.calls) {
+    bases.push_back(bases.back() +
+                    narrow<int>(program.at(call.template_index).instructions.size()));
+  }
+  return bases;
 }
 
 std::int64_t Program::num_instructions() const {

@@ -148,4 +148,16 @@ void for_each_instruction(const Program& program, Visit visit) {
   }
 }
 
+/// Calls `visit(wait)` for what an instruction of a call waits for, within the call and before it.
+template <typename Visit>
+void for_each_wait(const Call& call, const Instruction& instruction, int index, Visit visit) {
+  for (const Wait& wait : instruction.waits) visit(wait);
+  for (const CallWait& of_call : call.waits) {
+    if (of_call.instruction == index) visit(of_call.wait);
+  }
+}
+
+/// Position in the step of each call's first instruction, then the number of all.
+[[nodiscard]] std::vector<int> call_bases(const Program& program);
+
 }  // namespace trireme

@@ -26,11 +26,16 @@ std::optional<Violation> check_step(const Program& program) {
 
 }  // namespace
 
-std::vector<int> group_ranks(const BuildRequest& request, std::string_view group) {
+std::optional<Axis> axis_of(std::string_view group) {
   for (const Axis axis : {Axis::kPp, Axis::kDp, Axis::kCp, Axis::kTp}) {
-    if (axis_name(axis) == group) return request.layout.mesh().group_of(request.rank, axis);
+    if (axis_name(axis) == group) return axis;
   }
-  return {};
+  return std::nullopt;
+}
+
+std::vector<int> group_ranks(const BuildRequest& request, std::string_view group) {
+  const auto axis = axis_of(group);
+  return axis ? request.layout.mesh().group_of(request.rank, *axis) : std::vector<int>();
 }
 
 std::string range_label(const Program& program, const Range& range) {

@@ -39,25 +39,16 @@ class StepSystem {
   using Key = std::tuple<std::string, int, int, int>;
 
   void add(const Program& program) {
-    std::vector<int> bases;
-    int next = 0;
-    for (const Call& call : program.calls) {
-      bases.push_back(next);
-      next += narrow<int>(program.at(call.template_index).instructions.size());
-    }
+    const std::vector<int> bases = call_bases(program);
     auto& ops = system_.ranks.emplace_back();
     auto& places = places_.emplace_back();
     std::map<Key, int> counts;
     for_each_instruction(program, [&](const Call& call, int c, const Instruction& instruction,
                                       int i) {
       RendezvousOp op{.queue = queue_of(instruction.stream, mode_)};
-      const auto await = [&](const Wait& wait) {
+      for_each_wait(call, instruction, i, [&](const Wait& wait) {
         op.after.push_back(bases[static_cast<std::size_t>(c - wait.calls_back)] + wait.instruction);
-      };
-      for (const Wait& wait : instruction.waits) await(wait);
-      for (const CallWait& of_call : call.waits) {
-        if (of_call.instruction == i) await(of_call.wait);
-      }
+      });
       if (instruction.comm && group_ranks(program.request, instruction.comm->group).size() > 1)
         op.meets.push_back(meeting_of(program, instruction, counts));
       ops.push_back(std::move(op));

@@ -31,13 +31,6 @@ bool is_message(Op op) {
   return op == Op::kSend || op == Op::kRecv;
 }
 
-std::optional<Axis> axis_of(std::string_view group) {
-  for (const Axis axis : {Axis::kPp, Axis::kDp, Axis::kCp, Axis::kTp}) {
-    if (axis_name(axis) == group) return axis;
-  }
-  return std::nullopt;
-}
-
 std::string event_text(const Event& event) {
   const Comm& comm = event.comm();
   std::string text = fmt::format("{} of {} {}", op_name(event.instruction->op), comm.elems,
@@ -187,8 +180,7 @@ class PeerCheck {
     return names;
   }
   [[nodiscard]] std::vector<int> members(std::size_t p, std::string_view group) const {
-    const BuildRequest& request = programs_[p].request;
-    return request.layout.mesh().group_of(request.rank, *axis_of(group));
+    return group_ranks(programs_[p].request, group);
   }
   [[nodiscard]] std::vector<Event> collectives(std::size_t p, std::string_view group) const {
     std::vector<Event> events;

@@ -25,6 +25,8 @@ struct Finding {
   std::string due;
 };
 
+/// The mesh axis that a communicator runs along; nothing if there is none of this name.
+[[nodiscard]] std::optional<Axis> axis_of(std::string_view group);
 /// World ranks of a communicator, ascending; empty if there is none of this name.
 [[nodiscard]] std::vector<int> group_ranks(const BuildRequest& request, std::string_view group);
 

@@ -44,6 +44,7 @@ struct SharedRun {
   const TrainConfig& config;
   const RunPlan& plan;
   const TrainData& data;
+  std::string data_identity;  ///< as it was at the start
   TrainObserver& observer;
   const TrainOptions& options;
   ThreadWorld& world;
@@ -136,7 +137,7 @@ class RankRun {
 
   [[nodiscard]] Environment environment() const {
     return {.layout = layout_text(config_.layout, config_.batch),
-            .data = shared_.data.identity(),
+            .data = shared_.data_identity,
             .threads_per_rank = shared_.plan.threads_per_rank,
             .instruction_set =
                 fmt::format("{}/{}", kernels::matmul_instruction_set(), kernels::isa_name()),
@@ -401,14 +402,19 @@ TrainData::TrainData(const TrainConfig& config)
       train_(corpus_, {.seq_len = config.batch.seq,
                        .global_batch = config.batch.global_batch,
                        .seed = static_cast<std::uint64_t>(config.run.seed)}) {
-  for (int file = 0; file < corpus_.num_files(); ++file) {
-    const FileDigest digest = digest_of(corpus_.path(file));
-    identity_ += fmt::format("{}{} bytes {}", file == 0 ? "" : ", ", digest.bytes, digest.xxh64);
-  }
   if (config.run.eval_every <= 0) return;
   std::optional<std::int64_t> tokens;
   if (config.run.eval_tokens > 0) tokens = config.run.eval_tokens;
   validation_.emplace(corpus_, Split::kValidation, config.batch.seq, tokens);
+}
+
+std::string TrainData::identity() const {
+  std::string identity;
+  for (int file = 0; file < corpus_.num_files(); ++file) {
+    const FileDigest digest = digest_of(corpus_.path(file));
+    identity += fmt::format("{}{} bytes {}", file == 0 ? "" : ", ", digest.bytes, digest.xxh64);
+  }
+  return identity;
 }
 
 std::filesystem::path run_folder(const TrainConfig& config) {
@@ -432,6 +438,7 @@ TrainResult train(const TrainConfig& config, const RunPlan& plan, const TrainDat
   SharedRun shared{.config = config,
                    .plan = plan,
                    .data = data,
+                   .data_identity = data.identity(),
                    .observer = observer,
                    .options = options,
                    .world = world,

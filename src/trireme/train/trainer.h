@@ -29,15 +29,14 @@ class TrainData {
   [[nodiscard]] const TrainBatches& train() const { return train_; }
   /// Nothing unless the run evaluates.
   [[nodiscard]] const std::optional<EvalBatches>& validation() const { return validation_; }
-  /// Size and checksum of each file as it was at the start, for the notes of a resume.
-  [[nodiscard]] const std::string& identity() const { return identity_; }
+  /// Size and checksum of each file, for the notes of a resume. Reads the files.
+  [[nodiscard]] std::string identity() const;
   [[nodiscard]] std::int64_t eval_windows() const {
     return validation_ ? validation_->num_windows() : 0;
   }
 
  private:
   Corpus corpus_;
-  std::string identity_;
   TrainBatches train_;
   std::optional<EvalBatches> validation_;
 };
