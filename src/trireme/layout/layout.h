@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "trireme/layout/mesh.h"
 #include "trireme/model/spec.h"
@@ -27,6 +28,12 @@ struct Layout {
   int cp = 1;
   int tp = 1;
   int ep = 1;
+  bool sp = false;  ///< sequence parallelism within tp (arXiv:2205.05198, section 4.2.2)
+  /// Of the pipeline: a name of program/schedules, or the path of a file in its CSV grammar.
+  std::string schedule = "1f1b";
+  int chunks = 0;  ///< stages of a rank; 0 = the schedule's own number, 2 where it takes any
+  /// Layers of each of the pp * chunks stages; empty = balanced by cost.
+  std::vector<std::int64_t> stages = {};
   int zero = 0;  ///< ZeRO stage 0-3 (arXiv:1910.02054)
   DpSync dp_sync = DpSync::kOverlapped;
   double bucket_mib = 25.0;  ///< a bucket closes once it holds this many MiB of gradients

@@ -1,0 +1,70 @@
+// How a model is cut into stages, and which rank of the pipeline computes what when.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "trireme/layout/layout.h"
+#include "trireme/program/schedules/messages.h"
+#include "trireme/program/schedules/schedule.h"
+
+namespace trireme {
+
+/// Layers [begin, end); the first stage also has the embedding, the last one final norm and head.
+struct StageLayers {
+  int begin = 0;
+  int end = 0;
+  bool operator==(const StageLayers&) const = default;
+};
+
+/// The pipeline of a layout. With pp = 1: one stage, micro-batches in ascending order.
+class Pipeline {
+ public:
+  /// Training: the orders of layout.schedule. Throws UsageError naming field, values, rule and
+  /// remedy for an unknown schedule, for a number of chunks or micro-batches that it does not have,
+  /// for stages that do not cover the layers, and for more stages than layers.
+  Pipeline(const ModelSpec& spec, const Layout& layout, int num_micro_batches);
+
+  /// Evaluation: forwards alone, on the same stages, for any number of micro-batches. Micro-batches
+  /// pass through the chunks of a rank in groups of pp.
+  [[nodiscard]] static Pipeline forward_only(const ModelSpec& spec, const Layout& layout,
+                                             int num_micro_batches);
+
+  [[nodiscard]] const Schedule& schedule() const { return schedule_; }
+  [[nodiscard]] int num_stages() const { return static_cast<int>(stages_.size()); }
+  [[nodiscard]] const StageLayers& stage(int number) const {
+    return stages_.at(static_cast<std::size_t>(number));
+  }
+  [[nodiscard]] int stage_of_layer(int layer) const;
+  [[nodiscard]] bool is_last(int stage) const { return stage == num_stages() - 1; }
+  /// Stages whose parameters a rank of the pipeline holds, ascending.
+  [[nodiscard]] const std::vector<int>& stages_of(int pp_rank) const {
+    return stages_of_.at(static_cast<std::size_t>(pp_rank));
+  }
+  [[nodiscard]] bool holds(int pp_rank, int stage) const;
+  /// The rank that computes a stage for a micro-batch.
+  [[nodiscard]] int rank_of(int stage, int micro_batch) const {
+    return messages_.rank_of(stage, micro_batch);
+  }
+  [[nodiscard]] const MessageTable& messages() const { return messages_; }
+  /// Each stage is on two ranks, which are each other's mirror (DualPipe).
+  [[nodiscard]] bool is_bidirectional() const { return is_bidirectional_; }
+
+ private:
+  Pipeline(std::vector<StageLayers> stages, std::vector<std::vector<int>> stages_of,
+           Schedule schedule, bool is_bidirectional);
+
+  std::vector<StageLayers> stages_;
+  std::vector<std::vector<int>> stages_of_;  ///< by rank of the pipeline
+  Schedule schedule_;
+  MessageTable messages_;
+  bool is_bidirectional_ = false;
+};
+
+/// Layers of each stage so that the most expensive stage costs least, at least one each. Cost of a
+/// layer and of the head: FLOPs of a token (flops.h); the embedding is a lookup and counts nothing.
+/// What is left over goes to later stages, which keep fewer activations.
+[[nodiscard]] std::vector<std::int64_t> balanced_stages(const ModelSpec& spec, std::int64_t seq,
+                                                        int num_stages);
+
+}  // namespace trireme
