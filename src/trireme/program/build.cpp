@@ -21,14 +21,10 @@ void add_small_buffer(Program& program, const char* name, MemoryKind kind, Conte
                       .bytes = elems * dtype_bytes(dtype)});
 }
 
-void add_inputs(Program& program) {
+void add_inputs(Program& program, const LocalModel& model) {
   const TokenShape shape = token_shape(program);
-  const ModelSpec& spec = program.request.spec;
-  add_small_buffer(program, "tokens", MemoryKind::kActivations, Content::kStep, DType::kI32,
-                   shape.tokens());
+  const ModelSpec& spec = model.spec();
   if (shape.cache == 0) {
-    add_small_buffer(program, "labels", MemoryKind::kActivations, Content::kStep, DType::kI32,
-                     shape.tokens());
     add_small_buffer(program, "loss", MemoryKind::kWorkspace, Content::kStep, DType::kF64, 1);
     add_small_buffer(program, "num_tokens", MemoryKind::kWorkspace, Content::kStep, DType::kF64, 1);
   } else {
@@ -41,10 +37,6 @@ void add_inputs(Program& program) {
                      HyperLayout::kCount);
     add_small_buffer(program, "coef", MemoryKind::kWorkspace, Content::kStep, DType::kF32,
                      CoefficientLayout::kCount);
-    if (spec.dropout > 0) {
-      add_small_buffer(program, "samples", MemoryKind::kActivations, Content::kStep, DType::kI64,
-                       shape.micro_batch);
-    }
   }
   if (spec.is_llama()) {
     const std::int64_t positions = shape.cache > 0 ? shape.cache : shape.seq;
@@ -57,35 +49,34 @@ void add_inputs(Program& program) {
                    kAlignBytes);
 }
 
-void add_load(Program& program, int template_index) {
-  Instruction load = make(Op::kLoad, {});
-  for (const auto& [role, name] :
-       {std::pair(Role::kTokens, "tokens"), std::pair(Role::kLabels, "labels"),
-        std::pair(Role::kSamples, "samples")}) {
-    const auto buffer = program.find_buffer(name);
-    if (buffer) load.uses.push_back({role, Access::kWrite, program.whole(*buffer)});
-  }
-  program.at(template_index).instructions.push_back(std::move(load));
-}
-
-Program start(ProgramKind kind, const BuildRequest& request, int num_micro_batches) {
+/// A program whose templates are the bodies of the rank's stages.
+template <typename Body>
+Program start(ProgramKind kind, const BuildRequest& request, const LocalModel& model,
+              int num_micro_batches, Body body) {
   Program program;
   program.kind = kind;
   program.request = request;
   program.num_micro_batches = num_micro_batches;
-  add_inputs(program);
-  add_parameter_buffers(program);
+  add_inputs(program, model);
+  add_parameter_buffers(program, model);
+  for (const int stage : model.computed_stages()) {
+    const int micro = program.template_index(stage_prefix(model.pipeline(), stage) + "micro");
+    ModelBuilder builder(program, micro, model, stage);
+    builder.load();
+    builder.forward();
+    body(builder, model.pipeline().is_last(stage));
+  }
+  if (request.layout.tp > 1) tensor_parallel(program, model);
   return program;
 }
 
 Program build_generation(ProgramKind kind, const BuildRequest& request) {
-  Program program = start(kind, request, 1);
-  const int micro = program.template_index("micro");
-  add_load(program, micro);
-  ModelBuilder model(program, micro);
-  model.forward();
-  model.logits();
-  accumulate(program);
+  const LocalModel model(request, kind, 1);
+  Program program = start(kind, request, model, 1, [](ModelBuilder& builder, bool is_last) {
+    if (is_last) builder.logits();
+  });
+  pipeline(program, model);
+  assign_frames(program);
   move_into_roots(program, single_root(program));
   derive_events(program);
   derive_lifetimes(program);
@@ -96,25 +87,26 @@ Program build_generation(ProgramKind kind, const BuildRequest& request) {
 
 Program build_train(const BuildRequest& request) {
   const Layout& layout = request.layout;
-  Program program =
-      start(ProgramKind::kTrain, request, narrow<int>(request.batch.num_micro_batches(layout)));
-  const int micro = program.template_index("micro");
-  add_load(program, micro);
-  ModelBuilder model(program, micro);
-  model.forward();
-  model.head_backward();
-  model.backward();
-
+  const int num_micro_batches = narrow<int>(request.batch.num_micro_batches(layout));
+  const LocalModel model(request, ProgramKind::kTrain, num_micro_batches);
+  Program program = start(ProgramKind::kTrain, request, model, num_micro_batches,
+                          [](ModelBuilder& builder, bool is_last) {
+                            if (is_last) builder.head_backward();
+                            builder.backward();
+                          });
   recompute(program);
+  pipeline(program, model);
+  assign_frames(program);
   accumulate(program);
   sum_loss(program);
   tie_embeddings(program);
-  bucket(program);
+  bucket(program, model);
+  sum_replicas(program, model);
   if (layout.dp > 1) {
     all_reduce_gradients(program);
     if (layout.dp_sync == DpSync::kOverlapped) overlap_reductions(program);
   }
-  clip(program);
+  clip(program, model);
   optimize(program);
   if (layout.zero == 1 && layout.dp > 1) shard_optimizer(program);
   derive_events(program);
@@ -124,13 +116,13 @@ Program build_train(const BuildRequest& request) {
 
 Program build_eval(const BuildRequest& request, int num_micro_batches,
                    const std::optional<ParameterRoots>& roots) {
-  Program program = start(ProgramKind::kEval, request, num_micro_batches);
-  const int micro = program.template_index("micro");
-  add_load(program, micro);
-  ModelBuilder model(program, micro);
-  model.forward();
-  model.head_loss();
-  accumulate(program);
+  const LocalModel model(request, ProgramKind::kEval, num_micro_batches);
+  Program program = start(ProgramKind::kEval, request, model, num_micro_batches,
+                          [](ModelBuilder& builder, bool is_last) {
+                            if (is_last) builder.head_loss();
+                          });
+  pipeline(program, model);
+  assign_frames(program);
   sum_loss(program);
   move_into_roots(program, roots ? *roots : single_root(program));
   derive_events(program);

@@ -22,6 +22,7 @@ enum class Op : std::uint8_t {
   kBackwardWeight,
   kRecompute,  ///< runs a forward part again, on kept inputs, to get what was not kept
   kZero,
+  kCopy,        ///< y = x
   kAdd,         ///< y += x
   kInverse,     ///< y = 1 / x, or 0 when x is 0: the one scale site of the loss
   kNormSquare,  ///< y += sum of squares of x, in fp64
@@ -33,10 +34,11 @@ enum class Op : std::uint8_t {
   kSend,
   kRecv,
 };
-inline constexpr int kNumOps = 18;
+inline constexpr int kNumOps = 19;
 
 /// A piece of the model. ROPE = head split, q/k norm and rotation (GPT-2: the split alone); norms
-/// include the addition of the residual branch before them.
+/// include the addition of the residual branch before them. STAGE_IN and STAGE_OUT are the ends of a
+/// pipeline stage: the residual stream that it takes and leaves, and their gradients.
 enum class Part : std::uint8_t {
   kNone,
   kEmbed,
@@ -53,8 +55,15 @@ enum class Part : std::uint8_t {
   kDropout,
   kHead,
   kLogits,
+  kStageIn,
+  kStageOut,     ///< y = x + delta: the last branch of the stage is added
+  kRowBias,      ///< tensor parallelism: bias of a row-parallel product, added after the sum
+  kPosition,     ///< tensor parallelism: learned positions, added after the sum
+  kHeadLogits,   ///< of a chunk of tokens and this rank's vocabulary, with their maximum
+  kHeadSums,     ///< of exponentials, and the label's logit
+  kHeadLoss,     ///< loss of a chunk; in training also the gradients
 };
-inline constexpr int kNumParts = 15;
+inline constexpr int kNumParts = 22;
 
 /// What an operand is to its instruction. Gradients bear a `d`.
 enum class Role : std::uint8_t {
@@ -101,9 +110,11 @@ enum class Role : std::uint8_t {
   kGradient,
   kData,
   kShard,
+  kRowMax,  ///< largest logit of each token
+  kSums,    ///< sum of exponentials of each token, then its label's logit, less the maximum
   kWorkspace,
 };
-inline constexpr int kNumRoles = 44;
+inline constexpr int kNumRoles = 46;
 
 enum class Access : std::uint8_t {
   kRead,
@@ -155,11 +166,12 @@ struct Wait {
 
 /// The communication side of an instruction; its data are the operands kData and kShard.
 struct Comm {
-  std::string group;  ///< communicator, "dp"
+  std::string group;  ///< communicator, see groups.h
   DType dtype = DType::kF32;
   std::int64_t elems = 0;  ///< of the full message, equal on all members
   int peer = -1;           ///< group rank, SEND and RECV only
-  int tag = 0;             ///< SEND and RECV only
+  int tag = 0;             ///< SEND and RECV only, of micro-batch 0; that of i is i more
+  bool is_max = false;     ///< a reduction takes the maximum, not the sum
   bool operator==(const Comm&) const = default;
 };
 
@@ -168,6 +180,7 @@ struct Instruction {
   Part part = Part::kNone;
   int layer = -1;
   int stage = 0;
+  int chunk = -1;  ///< of the tokens, for the parts of a head whose vocabulary is sharded
   Site site = Site::kNone;
   Stream stream = Stream::kCompute;
   int parameter = -1;  ///< row of the parameter table, NORM_SQ and OPT_STEP only

@@ -33,13 +33,13 @@ Json waits_json(const Call& call, const Instruction& instruction, int index) {
   return waits;
 }
 
-Json comm_json(const Instruction& instruction) {
+Json comm_json(const Call& call, const Instruction& instruction) {
   if (!instruction.comm) return nullptr;
   const Comm& comm = *instruction.comm;
   Json json = {{"group", comm.group}, {"dtype", dtype_name(comm.dtype)}, {"elems", comm.elems}};
   if (comm.peer >= 0) {
     json["peer"] = comm.peer;
-    json["tag"] = comm.tag;
+    json["tag"] = message_tag(call, comm);
   }
   return json;
 }
@@ -58,7 +58,7 @@ Json instruction_json(const Program& program, const Call& call, int call_index,
       {"index", index},
       {"uses", uses_json(program, instruction)},
       {"waits", waits_json(call, instruction, index)},
-      {"comm", comm_json(instruction)}};
+      {"comm", comm_json(call, instruction)}};
 }
 
 }  // namespace

@@ -82,53 +82,89 @@ std::optional<ParameterRole> bias_role(Part part) {
   }
 }
 
-LinearShape linear_shape(const ModelSpec& spec, Part part) {
+LinearShape linear_shape(const ModelSpec& local_spec, Part part) {
   switch (part) {
     case Part::kQkv:
-      return {spec.qkv_width(), spec.hidden};
+      return {local_spec.qkv_width(), local_spec.hidden};
     case Part::kProj:
-      return {spec.hidden, spec.q_width()};
+      return {local_spec.hidden, local_spec.q_width()};
     case Part::kMlpUp:
-      return {spec.up_width(), spec.hidden};
+      return {local_spec.up_width(), local_spec.hidden};
     case Part::kMlpDown:
-      return {spec.hidden, spec.ffn};
+      return {local_spec.hidden, local_spec.ffn};
     default:
       TRI_CHECK(false && "not a linear part");
       return {};
   }
 }
 
-void add_parameter_buffers(Program& program) {
-  const ParameterTable table(program.request.spec);
+std::string stage_prefix(const Pipeline& pipeline, int stage) {
+  return pipeline.num_stages() == 1 ? std::string() : fmt::format("S{}.", stage);
+}
+
+std::string stage_in_name(const Pipeline& pipeline, int stage) {
+  return stage_prefix(pipeline, stage) + "in";
+}
+
+std::string stage_out_name(const Pipeline& pipeline, int stage) {
+  return stage_prefix(pipeline, stage) + "out";
+}
+
+std::string stream_gradient_name(const Pipeline& pipeline, int stage) {
+  return fmt::format("d_{}stream", stage_prefix(pipeline, stage));
+}
+
+void add_parameter_buffers(Program& program, const LocalModel& model) {
   const bool trains = program.kind == ProgramKind::kTrain;
-  for (std::int64_t row = 0; row < table.size(); ++row) {
-    const Parameter& parameter = table.rows()[static_cast<std::size_t>(row)];
-    const std::int64_t bytes = parameter.num_elems() * kFloatBytes;
+  const int last = model.pipeline().num_stages() - 1;
+  for (std::size_t row = 0; row < model.table().rows().size(); ++row) {
+    ParameterSlot& slot = program.parameters.emplace_back();
+    if (!model.holds(row)) continue;
+    const Parameter& parameter = model.row(row);
     const auto add = [&](std::string_view kind_name, MemoryKind kind, Content content) {
       return program.whole(
           program.add_buffer({.name = fmt::format("{}.{}", kind_name, parameter.name),
                               .kind = kind,
                               .content = content,
-                              .bytes = bytes}));
+                              .bytes = model.shard(row).num_elems() * kFloatBytes}));
     };
-    ParameterSlot slot;
     slot.parameter = add("param", MemoryKind::kParameters, Content::kState);
-    if (trains && parameter.trainable) {
-      slot.gradient = add("grad", MemoryKind::kGradients, Content::kStep);
-      if (program.request.spec.tied && row == table.head_index()) {
-        slot.head_gradient = add("grad_as_head", MemoryKind::kGradients, Content::kStep);
-      }
+    if (!trains || !parameter.trainable) continue;
+    slot.gradient = add("grad", MemoryKind::kGradients, Content::kStep);
+    const bool is_tied_table =
+        program.request.spec.tied && narrow<std::int64_t>(row) == model.table().head_index();
+    if (is_tied_table && model.holds_stage(0) && model.holds_stage(last)) {
+      slot.head_gradient = add("grad_as_head", MemoryKind::kGradients, Content::kStep);
     }
-    program.parameters.push_back(slot);
   }
 }
 
-ModelBuilder::ModelBuilder(Program& program, int template_index)
+ModelBuilder::ModelBuilder(Program& program, int template_index, const LocalModel& model, int stage)
     : program_(program),
       template_index_(template_index),
-      table_(program.request.spec),
+      model_(model),
+      stage_(stage),
       shape_(token_shape(program)),
+      prefix_(stage_prefix(model.pipeline(), stage)),
       layers_(static_cast<std::size_t>(program.request.spec.layers)) {}
+
+bool ModelBuilder::has_dropout() const {
+  return program_.kind == ProgramKind::kTrain && spec().dropout > 0;
+}
+
+void ModelBuilder::load() {
+  std::vector<Use> uses;
+  const auto add = [&](Role role, const char* name, std::int64_t elems, DType dtype) {
+    const BufferId id = activation(prefix_ + name, elems, dtype);
+    uses.push_back(use(role, Access::kWrite, id));
+    return id;
+  };
+  if (is_first()) tokens_ = add(Role::kTokens, "tokens", shape_.tokens(), DType::kI32);
+  if (is_last() && shape_.cache == 0)
+    labels_ = add(Role::kLabels, "labels", shape_.tokens(), DType::kI32);
+  if (has_dropout()) samples_ = add(Role::kSamples, "samples", shape_.micro_batch, DType::kI64);
+  if (!uses.empty()) emit(Op::kLoad, Part::kNone, -1, std::move(uses));
+}
 
 BufferId ModelBuilder::activation(const std::string& name, std::int64_t elems, DType dtype) {
   return program_.add_buffer({.name = name,
@@ -147,22 +183,22 @@ Use ModelBuilder::use(Role role, Access access, BufferId buffer) const {
 }
 
 bool ModelBuilder::has(ParameterRole role, int layer) const {
-  return table_.find(role, layer_key(layer)).has_value();
+  return model_.table().find(role, layer_key(layer)).has_value();
 }
 
 Range ModelBuilder::parameter(ParameterRole role, int layer) const {
-  return program_.parameters.at(static_cast<std::size_t>(*table_.find(role, layer_key(layer))))
+  return program_.parameters.at(static_cast<std::size_t>(*model_.table().find(role, layer_key(layer))))
       .parameter;
 }
 
 Range ModelBuilder::parameter_gradient(ParameterRole role, int layer) const {
-  return program_.parameters.at(static_cast<std::size_t>(*table_.find(role, layer_key(layer))))
+  return program_.parameters.at(static_cast<std::size_t>(*model_.table().find(role, layer_key(layer))))
       .gradient;
 }
 
 Instruction& ModelBuilder::emit(Op op, Part part, int layer, std::vector<Use> uses) {
   auto& instructions = program_.at(template_index_).instructions;
-  instructions.push_back({.op = op, .part = part, .layer = layer, .uses = std::move(uses)});
+  instructions.push_back({.op = op, .part = part, .layer = layer, .stage = stage_, .uses = std::move(uses)});
   return instructions.back();
 }
 
@@ -187,16 +223,33 @@ void ModelBuilder::add_workspace(Instruction& instruction) {
 // --------------------------------------------------------------------------------------------------
 
 void ModelBuilder::forward() {
-  embed();
-  for (int layer = 0; layer < narrow<int>(program_.request.spec.layers); ++layer)
-    layer_forward(layer);
-  final_ = norm(Part::kFinalNorm, -1, stream_, delta_);
+  if (is_first()) {
+    embed();
+  } else {
+    stream_ = activation(stage_in_name(model_.pipeline(), stage_), shape_.tokens() * spec().hidden);
+  }
+  const StageLayers& layers = model_.pipeline().stage(stage_);
+  for (int layer = layers.begin; layer < layers.end; ++layer) layer_forward(layer);
+  if (is_last()) {
+    final_ = norm(Part::kFinalNorm, -1, stream_, delta_);
+  } else {
+    stage_out();
+  }
+}
+
+void ModelBuilder::stage_out() {
+  const BufferId out =
+      activation(stage_out_name(model_.pipeline(), stage_), shape_.tokens() * spec().hidden);
+  Instruction& sum =
+      emit(Op::kForward, Part::kStageOut, -1, {use(Role::kX, Access::kRead, stream_)});
+  if (delta_ >= 0) sum.uses.push_back(use(Role::kDelta, Access::kRead, delta_));
+  sum.uses.push_back(use(Role::kY, Access::kWrite, out));
 }
 
 void ModelBuilder::embed() {
-  stream_ = activation("embed", shape_.tokens() * program_.request.spec.hidden);
+  stream_ = activation("embed", shape_.tokens() * spec().hidden);
   Instruction& embed = emit(Op::kForward, Part::kEmbed, -1,
-                            {use(Role::kTokens, Access::kRead, *program_.find_buffer("tokens"))});
+                            {use(Role::kTokens, Access::kRead, tokens_)});
   add_parameter(embed, Role::kWeight, ParameterRole::kTokenTable);
   add_parameter(embed, Role::kWeight2, ParameterRole::kPositionTable);
   if (shape_.cache > 0) {
@@ -207,12 +260,12 @@ void ModelBuilder::embed() {
 }
 
 ModelBuilder::NormBuffers ModelBuilder::norm(Part part, int layer, BufferId x, BufferId delta) {
-  const std::int64_t hidden = program_.request.spec.hidden;
+  const std::int64_t hidden = spec().hidden;
   const std::string name = prefix(layer) + (part == Part::kAttnNorm  ? "attn_norm"
                                             : part == Part::kMlpNorm ? "mlp_norm"
                                                                      : "final_norm");
   NormBuffers out{.h = x, .y = -1, .stats = -1};
-  Instruction instruction{.op = Op::kForward, .part = part, .layer = layer};
+  Instruction instruction{.op = Op::kForward, .part = part, .layer = layer, .stage = stage_};
   instruction.uses.push_back(use(Role::kX, Access::kRead, x));
   if (delta >= 0) {
     out.h = activation(name + ".h", shape_.tokens() * hidden);
@@ -223,7 +276,7 @@ ModelBuilder::NormBuffers ModelBuilder::norm(Part part, int layer, BufferId x, B
   add_parameter(instruction, Role::kBias, *bias_role(part));
   out.y = activation(name, shape_.tokens() * hidden);
   out.stats =
-      activation(name + ".stats", shape_.tokens() * (program_.request.spec.is_llama() ? 1 : 2));
+      activation(name + ".stats", shape_.tokens() * (spec().is_llama() ? 1 : 2));
   instruction.uses.push_back(use(Role::kY, Access::kWrite, out.y));
   instruction.uses.push_back(use(Role::kStats, Access::kWrite, out.stats));
   program_.at(template_index_).instructions.push_back(std::move(instruction));
@@ -247,7 +300,7 @@ BufferId ModelBuilder::linear(Part part, int layer, BufferId x, std::int64_t wid
 }
 
 void ModelBuilder::attention(int layer, LayerBuffers& at) {
-  const ModelSpec& spec = program_.request.spec;
+  const ModelSpec& spec = model_.spec();
   const std::int64_t tokens = shape_.tokens();
   const std::string name = prefix(layer);
   at.q = activation(name + "q", tokens * spec.q_width());
@@ -284,23 +337,23 @@ void ModelBuilder::attention(int layer, LayerBuffers& at) {
                             use(Role::kLse, Access::kWrite, at.lse)});
   if (shape_.cache > 0)
     attn.uses.push_back(use(Role::kLength, Access::kRead, *program_.find_buffer("length")));
-  if (program_.kind == ProgramKind::kTrain && spec.dropout > 0) {
+  if (has_dropout()) {
     attn.site = Site::kAttnProbs;
-    attn.uses.push_back(use(Role::kSamples, Access::kRead, *program_.find_buffer("samples")));
+    attn.uses.push_back(use(Role::kSamples, Access::kRead, samples_));
   }
   add_workspace(attn);
 }
 
 void ModelBuilder::dropout(int layer, Site site, BufferId buffer) {
-  if (program_.kind != ProgramKind::kTrain || program_.request.spec.dropout <= 0) return;
+  if (!has_dropout()) return;
   emit(Op::kForward, Part::kDropout, layer,
-       {use(Role::kSamples, Access::kRead, *program_.find_buffer("samples")),
+       {use(Role::kSamples, Access::kRead, samples_),
         use(Role::kY, Access::kReadWrite, buffer)})
       .site = site;
 }
 
 void ModelBuilder::layer_forward(int layer) {
-  const ModelSpec& spec = program_.request.spec;
+  const ModelSpec& spec = model_.spec();
   LayerBuffers& at = layers_.at(static_cast<std::size_t>(layer));
   const NormBuffers first = norm(Part::kAttnNorm, layer, stream_, delta_);
   at.h = first.h, at.attn_norm = first.y, at.attn_stats = first.stats;
@@ -323,12 +376,12 @@ void ModelBuilder::layer_forward(int layer) {
 // --------------------------------------------------------------------------------------------
 
 void ModelBuilder::head_backward() {
-  d_final_ = gradient("final_norm", shape_.tokens() * program_.request.spec.hidden);
-  const ParameterSlot& slot = program_.parameters.at(static_cast<std::size_t>(table_.head_index()));
+  d_final_ = gradient("final_norm", shape_.tokens() * spec().hidden);
+  const ParameterSlot& slot = program_.parameters.at(static_cast<std::size_t>(model_.table().head_index()));
   Instruction& head = emit(Op::kBackward, Part::kHead, -1,
                            {use(Role::kX, Access::kRead, final_.y),
                             {Role::kWeight, Access::kRead, slot.parameter},
-                            use(Role::kLabels, Access::kRead, *program_.find_buffer("labels")),
+                            use(Role::kLabels, Access::kRead, labels_),
                             use(Role::kScale, Access::kRead, *program_.find_buffer("inv_tokens")),
                             use(Role::kDx, Access::kWrite, d_final_)});
   const Range d_weight = slot.head_gradient.value_or(slot.gradient);
@@ -338,17 +391,17 @@ void ModelBuilder::head_backward() {
 }
 
 void ModelBuilder::head_loss() {
-  const ParameterSlot& slot = program_.parameters.at(static_cast<std::size_t>(table_.head_index()));
+  const ParameterSlot& slot = program_.parameters.at(static_cast<std::size_t>(model_.table().head_index()));
   Instruction& head = emit(Op::kForward, Part::kHead, -1,
                            {use(Role::kX, Access::kRead, final_.y),
                             {Role::kWeight, Access::kRead, slot.parameter},
-                            use(Role::kLabels, Access::kRead, *program_.find_buffer("labels")),
+                            use(Role::kLabels, Access::kRead, labels_),
                             use(Role::kLoss, Access::kAccumulate, *program_.find_buffer("loss"))});
   add_workspace(head);
 }
 
 void ModelBuilder::logits() {
-  const ParameterSlot& slot = program_.parameters.at(static_cast<std::size_t>(table_.head_index()));
+  const ParameterSlot& slot = program_.parameters.at(static_cast<std::size_t>(model_.table().head_index()));
   const BufferId logits = program_.add_buffer({.name = "logits",
                                                .kind = MemoryKind::kActivations,
                                                .content = Content::kStep,
@@ -366,13 +419,15 @@ void ModelBuilder::logits() {
 // -------------------------------------------------------------------------------------------------
 
 void ModelBuilder::backward() {
-  d_stream_ = gradient("stream", shape_.tokens() * program_.request.spec.hidden);
-  norm_backward(Part::kFinalNorm, -1, d_final_, final_);
-  for (int layer = narrow<int>(program_.request.spec.layers) - 1; layer >= 0; --layer)
-    layer_backward(layer);
+  d_stream_ = activation(stream_gradient_name(model_.pipeline(), stage_),
+                         shape_.tokens() * spec().hidden);
+  if (is_last()) norm_backward(Part::kFinalNorm, -1, d_final_, final_);
+  const StageLayers& layers = model_.pipeline().stage(stage_);
+  for (int layer = layers.end - 1; layer >= layers.begin; --layer) layer_backward(layer);
+  if (!is_first()) return;
   const BufferId d_embed = dropout_backward(-1, Site::kEmbed, d_stream_);
   Instruction& embed = emit(Op::kBackward, Part::kEmbed, -1,
-                            {use(Role::kTokens, Access::kRead, *program_.find_buffer("tokens")),
+                            {use(Role::kTokens, Access::kRead, tokens_),
                              use(Role::kDy, Access::kRead, d_embed)});
   add_gradient(embed, Role::kDWeight, ParameterRole::kTokenTable);
   add_gradient(embed, Role::kDWeight2, ParameterRole::kPositionTable);
@@ -407,18 +462,18 @@ BufferId ModelBuilder::linear_backward(Part part, int layer, BufferId dy, Buffer
 }
 
 BufferId ModelBuilder::dropout_backward(int layer, Site site, BufferId dy) {
-  if (program_.request.spec.dropout <= 0) return dy;
+  if (!has_dropout()) return dy;
   const BufferId dx = gradient(prefix(layer) + std::string(site_name(site)),
-                               shape_.tokens() * program_.request.spec.hidden);
+                               shape_.tokens() * spec().hidden);
   emit(Op::kBackward, Part::kDropout, layer,
-       {use(Role::kSamples, Access::kRead, *program_.find_buffer("samples")),
+       {use(Role::kSamples, Access::kRead, samples_),
         use(Role::kDy, Access::kRead, dy), use(Role::kDx, Access::kWrite, dx)})
       .site = site;
   return dx;
 }
 
 BufferId ModelBuilder::attention_backward(int layer, const LayerBuffers& at, BufferId d_out) {
-  const ModelSpec& spec = program_.request.spec;
+  const ModelSpec& spec = model_.spec();
   const std::int64_t tokens = shape_.tokens();
   const std::string name = prefix(layer);
   const BufferId dq = gradient(name + "q", tokens * spec.q_width());
@@ -431,9 +486,9 @@ BufferId ModelBuilder::attention_backward(int layer, const LayerBuffers& at, Buf
             use(Role::kLse, Access::kRead, at.lse), use(Role::kDy, Access::kRead, d_out),
             use(Role::kDq, Access::kWrite, dq), use(Role::kDk, Access::kWrite, dk),
             use(Role::kDv, Access::kWrite, dv)});
-  if (spec.dropout > 0) {
+  if (has_dropout()) {
     attn.site = Site::kAttnProbs;
-    attn.uses.push_back(use(Role::kSamples, Access::kRead, *program_.find_buffer("samples")));
+    attn.uses.push_back(use(Role::kSamples, Access::kRead, samples_));
   }
   add_workspace(attn);
 
@@ -456,7 +511,7 @@ BufferId ModelBuilder::attention_backward(int layer, const LayerBuffers& at, Buf
 }
 
 void ModelBuilder::layer_backward(int layer) {
-  const ModelSpec& spec = program_.request.spec;
+  const ModelSpec& spec = model_.spec();
   const LayerBuffers& at = layers_.at(static_cast<std::size_t>(layer));
   const BufferId d_down = dropout_backward(layer, Site::kMlpResidual, d_stream_);
   const BufferId d_act = linear_backward(Part::kMlpDown, layer, d_down, at.act, spec.ffn);

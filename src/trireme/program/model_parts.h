@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/program/local_model.h"
 #include "trireme/program/program.h"
 
 namespace trireme {
@@ -17,17 +18,31 @@ struct TokenShape {
   [[nodiscard]] std::int64_t tokens() const { return micro_batch * seq; }
 };
 
+/// Tokens of one chunk of a head whose vocabulary is sharded.
+inline constexpr std::int64_t kHeadChunkTokens = 256;
+
 /// The micro-batch shape that a program's parts work on.
 [[nodiscard]] TokenShape token_shape(const Program& program);
 
-/// Appends parts to one template of a program. The program must hold one buffer per parameter
-/// (`add_parameter_buffers`). Weights and gradients are used whole and in mode W: accumulation,
-/// recomputation and data parallelism are passes of their own.
+/// The buffers in which a stage takes and leaves the residual stream and its gradient, by name;
+/// "" for the one stage of a model that is not cut.
+[[nodiscard]] std::string stage_prefix(const Pipeline& pipeline, int stage);
+[[nodiscard]] std::string stage_in_name(const Pipeline& pipeline, int stage);
+[[nodiscard]] std::string stage_out_name(const Pipeline& pipeline, int stage);
+/// The gradient is taken at the end of the stage and left at its start, in place.
+[[nodiscard]] std::string stream_gradient_name(const Pipeline& pipeline, int stage);
+
+/// Appends the parts of one stage to one template of a program. The program must hold one buffer per
+/// parameter of the rank (`add_parameter_buffers`). Weights and gradients are used whole and in mode
+/// W: accumulation, recomputation and every kind of parallelism are passes of their own.
 class ModelBuilder {
  public:
-  ModelBuilder(Program& program, int template_index);
+  /// `model` and `program` outlive the builder.
+  ModelBuilder(Program& program, int template_index, const LocalModel& model, int stage);
 
-  /// EMBED, layers, FINAL_NORM.
+  /// LOAD, if the stage needs tokens, labels or sample numbers.
+  void load();
+  /// EMBED in the first stage, layers, FINAL_NORM in the last stage, STAGE_OUT in others.
   void forward();
   /// Training: the fused head, loss and their gradients, in chunks of tokens.
   void head_backward();
@@ -35,7 +50,7 @@ class ModelBuilder {
   void head_loss();
   /// Generation: logits of the last token.
   void logits();
-  /// FINAL_NORM, layers in reverse, EMBED.
+  /// FINAL_NORM in the last stage, layers in reverse, EMBED in the first stage.
   void backward();
 
  private:
@@ -49,6 +64,10 @@ class ModelBuilder {
     BufferId h, y, stats;
   };
 
+  [[nodiscard]] bool is_first() const { return stage_ == 0; }
+  [[nodiscard]] bool is_last() const { return model_.pipeline().is_last(stage_); }
+  [[nodiscard]] bool has_dropout() const;
+  [[nodiscard]] const ModelSpec& spec() const { return model_.spec(); }
   BufferId activation(const std::string& name, std::int64_t elems, DType dtype = DType::kF32);
   BufferId gradient(const std::string& name, std::int64_t elems);
   [[nodiscard]] Use use(Role role, Access access, BufferId buffer) const;
@@ -61,6 +80,7 @@ class ModelBuilder {
   void add_workspace(Instruction& instruction);
 
   void embed();
+  void stage_out();
   NormBuffers norm(Part part, int layer, BufferId x, BufferId delta);
   BufferId linear(Part part, int layer, BufferId x, std::int64_t width);
   void attention(int layer, LayerBuffers& at);
@@ -75,8 +95,11 @@ class ModelBuilder {
 
   Program& program_;
   int template_index_;
-  ParameterTable table_;
+  const LocalModel& model_;
+  int stage_;
   TokenShape shape_;
+  std::string prefix_;
+  BufferId tokens_ = -1, labels_ = -1, samples_ = -1;
   std::vector<LayerBuffers> layers_;
   NormBuffers final_{};
   BufferId stream_ = -1;  ///< residual stream before the next norm
@@ -84,8 +107,9 @@ class ModelBuilder {
   BufferId d_stream_ = -1, d_final_ = -1;
 };
 
-/// One buffer per parameter, and (for training) per gradient; fills `program.parameters`.
-void add_parameter_buffers(Program& program);
+/// One buffer per parameter of the rank, and (for training) per gradient; fills
+/// `program.parameters`.
+void add_parameter_buffers(Program& program, const LocalModel& model);
 
 /// Roles of a part's weight and bias in the parameter table; nothing where it has none.
 [[nodiscard]] std::optional<ParameterRole> weight_role(Part part);
@@ -96,6 +120,6 @@ struct LinearShape {
   std::int64_t out = 0;
   std::int64_t in = 0;
 };
-[[nodiscard]] LinearShape linear_shape(const ModelSpec& spec, Part part);
+[[nodiscard]] LinearShape linear_shape(const ModelSpec& local_spec, Part part);
 
 }  // namespace trireme

@@ -1,7 +1,7 @@
 #include "trireme/program/model_wiring.h"
 
+#include <algorithm>
 #include <cstddef>
-#include <initializer_list>
 #include <utility>
 
 #include "trireme/base/units.h"
@@ -12,79 +12,151 @@ namespace {
 
 constexpr int kNumSites = 5;
 
-/// A value by name: what `part` has under `role`.
+/// A value by name: what `part` has under `role`, and what tp has made of it.
 struct Value {
   Part part{};
-  int layer = -1;
+  int key = -1;  ///< layer, chunk or stage
   Site site = Site::kNone;
   Role role = Role::kY;
+  Reduced reduced = Reduced::kNot;
 };
+
+int key_of(const Instruction& instruction) {
+  switch (instruction.part) {
+    case Part::kStageIn:
+    case Part::kStageOut:
+      return instruction.stage;
+    case Part::kHeadLogits:
+    case Part::kHeadSums:
+    case Part::kHeadLoss:
+      return instruction.chunk;
+    default:
+      return instruction.layer;
+  }
+}
 
 }  // namespace
 
 /// Registers the parts first, so that needs can refer to any of them by number.
 struct ModelWiring::Builder {
   ModelWiring& wiring;
+  const LocalModel& model;
   const ModelSpec& spec;
-  ParameterTable table;
+  const Pipeline& pipeline;
+  ProgramKind kind;
   bool trains;
-  bool drops;  ///< dropout applies
+  bool drops;         ///< dropout applies
+  bool is_tp;         ///< layers are cut over ranks
+  int num_layers;
+  int num_chunks = 0;  ///< of the head
 
   Builder(ModelWiring& target, const Program& program)
       : wiring(target),
+        model(target.model_),
         spec(program.request.spec),
-        table(program.request.spec),
+        pipeline(target.model_.pipeline()),
+        kind(program.kind),
         trains(program.kind == ProgramKind::kTrain),
-        drops(trains && program.request.spec.dropout > 0) {}
+        drops(trains && program.request.spec.dropout > 0),
+        is_tp(program.request.layout.tp > 1),
+        num_layers(narrow<int>(program.request.spec.layers)) {
+    if (is_tp && has_loss())
+      num_chunks = narrow<int>(div_ceil(token_shape(program).tokens(), kHeadChunkTokens));
+  }
 
-  void add(Part part, int layer, Site site = Site::kNone) {
-    WiredPart item{.part = part, .layer = layer, .site = site};
-    item.has_forward = !(trains && part == Part::kHead);  // training fuses head, loss and gradients
-    item.has_backward = trains;
+  [[nodiscard]] bool has_loss() const {
+    return kind == ProgramKind::kTrain || kind == ProgramKind::kEval;
+  }
+  [[nodiscard]] int last_stage() const { return pipeline.num_stages() - 1; }
+
+  void add(Part part, int key, int stage, Site site = Site::kNone) {
+    const bool is_head = part == Part::kHead || part == Part::kHeadLogits ||
+                         part == Part::kHeadSums || part == Part::kHeadLoss;
+    const bool is_edge = part == Part::kStageIn || part == Part::kStageOut;
+    const bool is_forward_only = part == Part::kRowBias || part == Part::kPosition || is_edge;
+    WiredPart item{.part = part, .layer = key, .site = site, .stage = stage};
+    // Training fuses head, loss and gradients.
+    item.has_forward = part != Part::kStageIn && !(trains && is_head);
+    item.has_backward = trains && !is_forward_only;
     item.is_linear =
         part == Part::kQkv || part == Part::kProj || part == Part::kMlpUp || part == Part::kMlpDown;
-    wiring.numbers_[wiring.slot(part, layer, site)] = wiring.size();
+    wiring.numbers_[wiring.slot(part, key, site)] = wiring.size();
     wiring.parts_.push_back(std::move(item));
   }
 
   [[nodiscard]] Site attention_site() const { return drops ? Site::kAttnProbs : Site::kNone; }
-
-  void add_all(ProgramKind kind) {
-    wiring.parts_.push_back({});  // LOAD
-    add(Part::kEmbed, -1);
-    if (drops) add(Part::kDropout, -1, Site::kEmbed);
-    for (int layer = 0; layer < wiring.layers_; ++layer) {
-      for (const Part part : {Part::kAttnNorm, Part::kQkv, Part::kRope, Part::kProj, Part::kMlpNorm,
-                              Part::kMlpUp, Part::kAct, Part::kMlpDown}) {
-        add(part, layer);
-      }
-      add(Part::kAttn, layer, attention_site());
-      if (!drops) continue;
-      add(Part::kDropout, layer, Site::kAttnResidual);
-      add(Part::kDropout, layer, Site::kMlpResidual);
-    }
-    add(Part::kFinalNorm, -1);
-    const bool has_loss = kind == ProgramKind::kTrain || kind == ProgramKind::kEval;
-    add(has_loss ? Part::kHead : Part::kLogits, -1);
+  [[nodiscard]] bool has_row_bias() const {
+    return is_tp && model.table().find(ParameterRole::kProjBias, 0).has_value();
+  }
+  [[nodiscard]] bool has_position() const {
+    return is_tp && model.table().find(ParameterRole::kPositionTable).has_value();
   }
 
-  [[nodiscard]] WiredPart& at(Part part, int layer, Site site = Site::kNone) {
-    return wiring.parts_[static_cast<std::size_t>(wiring.number(part, layer, site))];
+  void add_all() {
+    for (int stage = 0; stage <= last_stage(); ++stage) {
+      wiring.parts_.push_back({.stage = stage, .has_forward = wiring.loads(stage)});
+    }
+    add(Part::kEmbed, -1, 0);
+    if (has_position()) add(Part::kPosition, -1, 0);
+    if (drops) add(Part::kDropout, -1, 0, Site::kEmbed);
+    for (int layer = 0; layer < num_layers; ++layer) add_layer(layer);
+    for (int stage = 0; stage <= last_stage(); ++stage) {
+      if (stage > 0) add(Part::kStageIn, stage, stage);
+      if (stage < last_stage()) add(Part::kStageOut, stage, stage);
+    }
+    add(Part::kFinalNorm, -1, last_stage());
+    if (!has_loss()) return add(Part::kLogits, -1, last_stage());
+    if (!is_tp) return add(Part::kHead, -1, last_stage());
+    for (const Part part : {Part::kHeadLogits, Part::kHeadSums, Part::kHeadLoss}) {
+      for (int chunk = 0; chunk < num_chunks; ++chunk) add(part, chunk, last_stage());
+    }
+  }
+
+  void add_layer(int layer) {
+    const int stage = pipeline.stage_of_layer(layer);
+    for (const Part part : {Part::kAttnNorm, Part::kQkv, Part::kRope, Part::kProj, Part::kMlpNorm,
+                            Part::kMlpUp, Part::kAct, Part::kMlpDown}) {
+      add(part, layer, stage);
+    }
+    add(Part::kAttn, layer, stage, attention_site());
+    for (const Site site : {Site::kAttnResidual, Site::kMlpResidual}) {
+      if (has_row_bias()) add(Part::kRowBias, layer, stage, site);
+      if (drops) add(Part::kDropout, layer, stage, site);
+    }
+  }
+
+  [[nodiscard]] int number(Part part, int key, Site site = Site::kNone) const {
+    return wiring.numbers_[wiring.slot(part, key, site)];
+  }
+  [[nodiscard]] WiredPart& at(Part part, int key, Site site = Site::kNone) {
+    return wiring.parts_[static_cast<std::size_t>(number(part, key, site))];
   }
   [[nodiscard]] Need need(Role role, const Value& value, Half half = Half::kBoth) const {
     return {.role = role,
-            .part = wiring.number(value.part, value.layer, value.site),
+            .part = number(value.part, value.key, value.site),
             .source = value.role,
-            .half = half};
+            .half = half,
+            .reduced = value.reduced};
   }
-  [[nodiscard]] static Need load(Role role) { return {.role = role, .part = 0, .source = role}; }
+  [[nodiscard]] static Need load(Role role, int stage) {
+    return {.role = role, .part = stage, .source = role};
+  }
+  [[nodiscard]] Value summed(Value value) const {
+    if (is_tp) value.reduced = Reduced::kSum;
+    return value;
+  }
 
   // Forward values -------------------------------------------------------------------------------
 
+  /// What a row-parallel part makes, complete with its bias, before dropout.
+  [[nodiscard]] Value row_output(Part part, int layer, Site site) const {
+    if (has_row_bias()) return {Part::kRowBias, layer, site};
+    return summed({part, layer});
+  }
   /// What a branch adds to the residual stream: the output of `part`, after its dropout.
   [[nodiscard]] Value branch(Part part, int layer, Site site) const {
-    if (drops) return {Part::kDropout, layer, site, Role::kY};
-    return {part, layer};
+    if (drops) return {Part::kDropout, layer, site};
+    return row_output(part, layer, site);
   }
   [[nodiscard]] Value attention_branch(int layer) const {
     return branch(Part::kProj, layer, Site::kAttnResidual);
@@ -92,11 +164,28 @@ struct ModelWiring::Builder {
   [[nodiscard]] Value mlp_branch(int layer) const {
     return branch(Part::kMlpDown, layer, Site::kMlpResidual);
   }
+  [[nodiscard]] Value embedding() const {
+    if (has_position()) return {Part::kPosition, -1};
+    return summed({Part::kEmbed, -1});
+  }
+  [[nodiscard]] Value embedded_stream() const {
+    if (drops) return {Part::kDropout, -1, Site::kEmbed};
+    return embedding();
+  }
 
-  void wire_dropout(int layer, Site site, Part before, const Value& gradient) {
+  /// The residual stream before the parts behind layer `layer - 1`: without its last branch, if
+  /// `has_delta`.
+  [[nodiscard]] Value stream_before(int layer, int stage, bool& has_delta) const {
+    has_delta = layer > pipeline.stage(stage).begin;
+    if (has_delta) return {Part::kMlpNorm, layer - 1, Site::kNone, Role::kH};
+    if (stage > 0) return {Part::kStageIn, stage};
+    return embedded_stream();
+  }
+
+  void wire_dropout(int layer, Site site, int stage, const Value& before, const Value& gradient) {
     WiredPart& item = at(Part::kDropout, layer, site);
-    item.forward = {load(Role::kSamples), need(Role::kY, {before, layer})};
-    item.backward = {load(Role::kSamples), need(Role::kDy, gradient)};
+    item.forward = {load(Role::kSamples, stage), need(Role::kY, before)};
+    item.backward = {load(Role::kSamples, stage), need(Role::kDy, gradient)};
   }
 
   /// A norm reads the residual stream and the branch it adds.
@@ -114,13 +203,30 @@ struct ModelWiring::Builder {
     item.backward = {need(Role::kDy, dy), need(Role::kX, x, Half::kWeight)};
   }
 
+  void wire_row_bias(Part part, int layer, Site site) {
+    if (has_row_bias())
+      at(Part::kRowBias, layer, site).forward = {need(Role::kY, summed({part, layer}))};
+  }
+
   // Gradients of the residual stream
   // ------------------------------------------------------------------
 
-  /// Gradient of the residual stream as it leaves a layer.
+  /// Gradient of the residual stream as it leaves the layers of a stage.
+  [[nodiscard]] Value stream_gradient_at_end(int stage) const {
+    if (stage == last_stage()) return {Part::kFinalNorm, -1, Site::kNone, Role::kDh};
+    return {Part::kStageOut, stage, Site::kNone, Role::kDy};
+  }
+  /// The same as it leaves a layer.
   [[nodiscard]] Value stream_above(int layer) const {
-    if (layer + 1 == wiring.layers_) return {Part::kFinalNorm, -1, Site::kNone, Role::kDh};
+    const int stage = pipeline.stage_of_layer(layer);
+    if (layer + 1 == pipeline.stage(stage).end) return stream_gradient_at_end(stage);
     return {Part::kAttnNorm, layer + 1, Site::kNone, Role::kDh};
+  }
+  /// The same at the start of a stage.
+  [[nodiscard]] Value stream_gradient_at_start(int stage) const {
+    const StageLayers& layers = pipeline.stage(stage);
+    if (layers.begin == layers.end) return stream_gradient_at_end(stage);
+    return {Part::kAttnNorm, layers.begin, Site::kNone, Role::kDh};
   }
   [[nodiscard]] Value branch_gradient(int layer, Site site, const Value& stream) const {
     if (drops) return {Part::kDropout, layer, site, Role::kDx};
@@ -128,20 +234,21 @@ struct ModelWiring::Builder {
   }
 
   void wire_layer(int layer) {
+    const int stage = pipeline.stage_of_layer(layer);
     const Value above = stream_above(layer);
     const Value between{Part::kMlpNorm, layer, Site::kNone, Role::kDh};
     const auto dx = [layer](Part part) { return Value{part, layer, Site::kNone, Role::kDx}; };
     const auto y = [layer](Part part) { return Value{part, layer}; };
     const Site site = attention_site();
 
-    const Value mlp_before = layer > 0 ? mlp_branch(layer - 1) : Value{};
-    const Value stream = layer > 0 ? Value{Part::kMlpNorm, layer - 1, Site::kNone, Role::kH}
-                                   : branch(Part::kEmbed, -1, Site::kEmbed);
-    wire_norm(Part::kAttnNorm, layer, stream, layer > 0 ? &mlp_before : nullptr);
+    bool has_delta = false;
+    const Value stream = stream_before(layer, stage, has_delta);
+    const Value mlp_before = has_delta ? mlp_branch(layer - 1) : Value{};
+    wire_norm(Part::kAttnNorm, layer, stream, has_delta ? &mlp_before : nullptr);
     const Value attention = attention_branch(layer);
     wire_norm(Part::kMlpNorm, layer, {Part::kAttnNorm, layer, Site::kNone, Role::kH}, &attention);
-    add_norm_gradients(Part::kAttnNorm, layer, dx(Part::kQkv), &between);
-    add_norm_gradients(Part::kMlpNorm, layer, dx(Part::kMlpUp), &above);
+    add_norm_gradients(Part::kAttnNorm, layer, summed(dx(Part::kQkv)), &between);
+    add_norm_gradients(Part::kMlpNorm, layer, summed(dx(Part::kMlpUp)), &above);
 
     wire_linear(Part::kQkv, layer, y(Part::kAttnNorm), dx(Part::kRope));
     wire_linear(Part::kProj, layer, {Part::kAttn, layer, site},
@@ -149,13 +256,17 @@ struct ModelWiring::Builder {
     wire_linear(Part::kMlpUp, layer, y(Part::kMlpNorm), dx(Part::kAct));
     wire_linear(Part::kMlpDown, layer, y(Part::kAct),
                 branch_gradient(layer, Site::kMlpResidual, above));
+    wire_row_bias(Part::kProj, layer, Site::kAttnResidual);
+    wire_row_bias(Part::kMlpDown, layer, Site::kMlpResidual);
     WiredPart& act = at(Part::kAct, layer);
     act.forward = {need(Role::kX, y(Part::kMlpUp))};
     act.backward = {need(Role::kX, y(Part::kMlpUp)), need(Role::kDy, dx(Part::kMlpDown))};
     wire_attention(layer);
     if (!drops) return;
-    wire_dropout(layer, Site::kAttnResidual, Part::kProj, between);
-    wire_dropout(layer, Site::kMlpResidual, Part::kMlpDown, above);
+    wire_dropout(layer, Site::kAttnResidual, stage,
+                 row_output(Part::kProj, layer, Site::kAttnResidual), between);
+    wire_dropout(layer, Site::kMlpResidual, stage,
+                 row_output(Part::kMlpDown, layer, Site::kMlpResidual), above);
   }
 
   void add_norm_gradients(Part part, int layer, const Value& dy, const Value* stream) {
@@ -166,6 +277,7 @@ struct ModelWiring::Builder {
 
   void wire_attention(int layer) {
     const Site site = attention_site();
+    const int stage = pipeline.stage_of_layer(layer);
     WiredPart& rope = at(Part::kRope, layer);
     WiredPart& attn = at(Part::kAttn, layer, site);
     rope.forward = {need(Role::kX, {Part::kQkv, layer})};
@@ -182,28 +294,77 @@ struct ModelWiring::Builder {
       rope.backward.push_back(need(role, {Part::kAttn, layer, site, role}));
     }
     if (!drops) return;
-    attn.forward.push_back(load(Role::kSamples));
-    attn.backward.push_back(load(Role::kSamples));
+    attn.forward.push_back(load(Role::kSamples, stage));
+    attn.backward.push_back(load(Role::kSamples, stage));
   }
 
-  void wire_ends(ProgramKind kind) {
-    const int last = wiring.layers_ - 1;
-    const Value first_stream{Part::kAttnNorm, 0, Site::kNone, Role::kDh};
+  // Ends of stages and of the model
+  // ------------------------------------------------------------------
+
+  void wire_edges() {
+    for (int stage = 0; stage <= last_stage(); ++stage) {
+      if (stage > 0) {
+        at(Part::kStageIn, stage).sent = {need(Role::kData, stream_gradient_at_start(stage))};
+      }
+      if (stage == last_stage()) continue;
+      WiredPart& out = at(Part::kStageOut, stage);
+      bool has_delta = false;
+      const int end = pipeline.stage(stage).end;
+      out.forward = {need(Role::kX, stream_before(end, stage, has_delta))};
+      if (has_delta) out.forward.push_back(need(Role::kDelta, mlp_branch(end - 1)));
+      out.sent = {need(Role::kData, {Part::kStageOut, stage})};
+    }
+  }
+
+  void wire_ends() {
+    const Value first_stream = stream_gradient_at_start(0);
     WiredPart& embed = at(Part::kEmbed, -1);
-    embed.forward = {load(Role::kTokens)};
-    embed.backward = {load(Role::kTokens),
+    embed.forward = {load(Role::kTokens, 0)};
+    embed.backward = {load(Role::kTokens, 0),
                       need(Role::kDy, branch_gradient(-1, Site::kEmbed, first_stream))};
-    if (drops) wire_dropout(-1, Site::kEmbed, Part::kEmbed, first_stream);
-    const Value delta = mlp_branch(last);
-    wire_norm(Part::kFinalNorm, -1, {Part::kMlpNorm, last, Site::kNone, Role::kH}, &delta);
+    if (has_position())
+      at(Part::kPosition, -1).forward = {need(Role::kY, summed({Part::kEmbed, -1}))};
+    if (drops) wire_dropout(-1, Site::kEmbed, 0, embedding(), first_stream);
+    bool has_delta = false;
+    const Value stream = stream_before(num_layers, last_stage(), has_delta);
+    const Value delta = has_delta ? mlp_branch(num_layers - 1) : Value{};
+    wire_norm(Part::kFinalNorm, -1, stream, has_delta ? &delta : nullptr);
+    if (is_tp && has_loss()) return wire_sharded_head();
     if (trains) {
       add_norm_gradients(Part::kFinalNorm, -1, {Part::kHead, -1, Site::kNone, Role::kDx}, nullptr);
     }
-    const bool has_loss = kind == ProgramKind::kTrain || kind == ProgramKind::kEval;
-    WiredPart& head = at(has_loss ? Part::kHead : Part::kLogits, -1);
+    WiredPart& head = at(has_loss() ? Part::kHead : Part::kLogits, -1);
     head.forward = {need(Role::kX, {Part::kFinalNorm, -1})};
-    if (has_loss) head.forward.push_back(load(Role::kLabels));
+    if (has_loss()) head.forward.push_back(load(Role::kLabels, last_stage()));
     head.backward = head.forward;
+  }
+
+  void wire_sharded_head() {
+    if (trains) {
+      Need dy = need(Role::kDy, summed({Part::kHeadLoss, 0, Site::kNone, Role::kDx}));
+      dy.num_parts = num_chunks;
+      at(Part::kFinalNorm, -1).backward.push_back(dy);
+    }
+    for (int chunk = 0; chunk < num_chunks; ++chunk) {
+      const auto of_chunk = [chunk](Need rows) {
+        rows.chunk = chunk;
+        return rows;
+      };
+      const Need x = of_chunk(need(Role::kX, {Part::kFinalNorm, -1}));
+      const Need labels = of_chunk(load(Role::kLabels, last_stage()));
+      const Need logits =
+          need(Role::kLogits, {Part::kHeadLogits, chunk, Site::kNone, Role::kLogits});
+      const Need row_max = need(
+          Role::kRowMax, {Part::kHeadLogits, chunk, Site::kNone, Role::kRowMax, Reduced::kMax});
+      const Need sums =
+          need(Role::kSums, {Part::kHeadSums, chunk, Site::kNone, Role::kSums, Reduced::kSum});
+      at(Part::kHeadLogits, chunk).forward = {x};
+      at(Part::kHeadSums, chunk).forward = {labels, logits, row_max};
+      at(Part::kHeadLoss, chunk).forward = {labels, sums};
+      at(Part::kHeadLogits, chunk).backward = {x};
+      at(Part::kHeadSums, chunk).backward = {labels, logits, row_max};
+      at(Part::kHeadLoss, chunk).backward = {labels, sums, x, row_max, logits};
+    }
   }
 
   // Parameters
@@ -212,10 +373,10 @@ struct ModelWiring::Builder {
   void add_parameter(WiredPart& item, Role role, Role gradient, ParameterRole parameter) const {
     const auto layer =
         item.layer < 0 ? std::optional<std::int64_t>() : std::optional<std::int64_t>(item.layer);
-    const auto row = table.find(parameter, layer);
+    const auto row = model.table().find(parameter, layer);
     if (!row) return;
     item.parameters.push_back({.role = role, .row = narrow<int>(*row)});
-    const bool is_trained = trains && table.rows()[static_cast<std::size_t>(*row)].trainable;
+    const bool is_trained = trains && model.row(static_cast<std::size_t>(*row)).trainable;
     if (is_trained) item.gradients.push_back({.role = gradient, .row = narrow<int>(*row)});
   }
 
@@ -232,35 +393,74 @@ struct ModelWiring::Builder {
       add_parameter(item, Role::kQNorm, Role::kDQNorm, ParameterRole::kQNormWeight);
       add_parameter(item, Role::kKNorm, Role::kDKNorm, ParameterRole::kKNormWeight);
     }
-    if (item.part != Part::kHead && item.part != Part::kLogits) return;
-    const ParameterUse head{.role = Role::kWeight, .row = narrow<int>(table.head_index())};
-    item.parameters = {head};
-    const bool is_trained = trains && table.rows()[static_cast<std::size_t>(head.row)].trainable;
-    if (is_trained) {
-      item.gradients = {{.role = Role::kDWeight, .row = head.row, .is_head_copy = spec.tied}};
+    if (is_tp) move_to_after_sum(item);
+    wire_head_parameters(item);
+  }
+
+  /// Row biases and positions are read by the parts that add them after the sum over tp.
+  void move_to_after_sum(WiredPart& item) const {
+    const bool is_row = item.part == Part::kProj || item.part == Part::kMlpDown;
+    if (is_row || item.part == Part::kEmbed) {
+      const Role late = is_row ? Role::kBias : Role::kWeight2;
+      std::erase_if(item.parameters, [late](const ParameterUse& use) { return use.role == late; });
     }
+    WiredPart late = item;
+    if (item.part == Part::kRowBias) {
+      const bool is_attention = item.site == Site::kAttnResidual;
+      add_parameter(late, Role::kBias, Role::kDBias,
+                    is_attention ? ParameterRole::kProjBias : ParameterRole::kDownBias);
+    } else if (item.part == Part::kPosition) {
+      add_parameter(late, Role::kWeight2, Role::kDWeight2, ParameterRole::kPositionTable);
+    }
+    item.parameters = late.parameters;
+  }
+
+  void wire_head_parameters(WiredPart& item) const {
+    const bool is_loss = item.part == Part::kHead || item.part == Part::kHeadLoss;
+    const bool reads_weight = is_loss || item.part == Part::kLogits ||
+                              item.part == Part::kHeadLogits;
+    if (!reads_weight || (item.part == Part::kHeadLoss && !trains)) return;
+    const ParameterUse head{.role = Role::kWeight, .row = narrow<int>(model.table().head_index())};
+    item.parameters = {head};
+    if (is_loss && trains && model.row(static_cast<std::size_t>(head.row)).trainable)
+      item.gradients = {{.role = Role::kDWeight, .row = head.row, .is_head_copy = spec.tied}};
   }
 };
 
-ModelWiring::ModelWiring(const Program& program)
-    : layers_(narrow<int>(program.request.spec.layers)) {
-  numbers_.assign(static_cast<std::size_t>(layers_ + 1) * kNumParts * kNumSites, -1);
+ModelWiring::ModelWiring(const Program& program) : model_(program) {
+  has_dropout_ = program.kind == ProgramKind::kTrain && program.request.spec.dropout > 0;
+  has_labels_ = program.kind == ProgramKind::kTrain || program.kind == ProgramKind::kEval;
+  const std::int64_t num_chunks = div_ceil(token_shape(program).tokens(), kHeadChunkTokens);
+  num_keys_ = std::max({narrow<int>(program.request.spec.layers), narrow<int>(num_chunks),
+                        model_.pipeline().num_stages()});
+  numbers_.assign(static_cast<std::size_t>(num_keys_ + 1) * kNumParts * kNumSites, -1);
   Builder builder(*this, program);
-  builder.add_all(program.kind);
-  builder.wire_ends(program.kind);
-  for (int layer = 0; layer < layers_; ++layer) builder.wire_layer(layer);
+  builder.add_all();
+  builder.wire_ends();
+  builder.wire_edges();
+  for (int layer = 0; layer < builder.num_layers; ++layer) builder.wire_layer(layer);
   for (WiredPart& item : parts_) builder.wire_parameters(item);
 }
 
-std::size_t ModelWiring::slot(Part part, int layer, Site site) const {
-  return (static_cast<std::size_t>(layer + 1) * kNumParts + static_cast<std::size_t>(part)) *
+bool ModelWiring::loads(int stage) const {
+  return stage == 0 || has_dropout_ || (has_labels_ && model_.pipeline().is_last(stage));
+}
+
+std::size_t ModelWiring::slot(Part part, int key, Site site) const {
+  return (static_cast<std::size_t>(key + 1) * kNumParts + static_cast<std::size_t>(part)) *
              kNumSites +
          static_cast<std::size_t>(site);
 }
 
-int ModelWiring::number(Part part, int layer, Site site) const {
-  if (layer < -1 || layer >= layers_) return -1;
-  return numbers_[slot(part, layer, site)];
+int ModelWiring::number(const Instruction& instruction) const {
+  if (instruction.op == Op::kLoad) {
+    const bool exists =
+        instruction.stage >= 0 && instruction.stage < model_.pipeline().num_stages();
+    return exists ? instruction.stage : -1;
+  }
+  const int key = key_of(instruction);
+  if (key < -1 || key >= num_keys_) return -1;
+  return numbers_[slot(instruction.part, key, instruction.site)];
 }
 
 }  // namespace trireme

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "trireme/model/parameters.h"
+#include "trireme/program/local_model.h"
 #include "trireme/program/program.h"
 
 namespace trireme {
@@ -12,12 +12,18 @@ namespace trireme {
 /// Half of a split backward part that needs a value.
 enum class Half : std::uint8_t { kBoth, kInput, kWeight };
 
+/// What a collective over tp makes of a value.
+enum class Reduced : std::uint8_t { kNot, kSum, kMax };
+
 /// Operand `role` carries what part number `part` has under `source`.
 struct Need {
   Role role{};
   int part = 0;
   Role source{};
   Half half = Half::kBoth;
+  Reduced reduced = Reduced::kNot;
+  int num_parts = 1;  ///< the rows of so many consecutive parts, in order
+  int chunk = -1;     ///< only the rows of this chunk of tokens
 };
 
 /// Operand `role` is row `row` of the parameter table (or its gradient, as head or not).
@@ -32,34 +38,47 @@ struct WiredPart {
   Part part{};
   int layer = -1;
   Site site{};
+  int stage = 0;
   bool has_forward = false;
   bool has_backward = false;
   bool is_linear = false;  ///< backward may be split into halves
   std::vector<Need> forward = {};
   std::vector<Need> backward = {};
+  std::vector<Need> sent = {};  ///< of the end of a stage: what goes to the next one
   std::vector<ParameterUse> parameters = {};
   std::vector<ParameterUse> gradients = {};
 };
 
-/// All parts of one micro-batch of a program of this kind. Part number 0 stands for LOAD.
+/// All parts of one micro-batch of the whole model. Part number s stands for the LOAD of stage s.
 class ModelWiring {
  public:
   explicit ModelWiring(const Program& program);
 
+  [[nodiscard]] const LocalModel& model() const { return model_; }
   [[nodiscard]] int size() const { return static_cast<int>(parts_.size()); }
   [[nodiscard]] const WiredPart& part(int number) const {
     return parts_[static_cast<std::size_t>(number)];
   }
-  /// Number of the part on which FWD, BWD, BWD_I, BWD_W or RECOMP acts; -1 if the model has none.
-  [[nodiscard]] int number(Part part, int layer, Site site) const;
+  /// Number of the part on which LOAD, FWD, BWD, BWD_I, BWD_W, RECOMP, or a message between stages
+  /// acts; -1 if the model has none.
+  [[nodiscard]] int number(const Instruction& instruction) const;
+  /// This rank computes the part for the micro-batch.
+  [[nodiscard]] bool is_due(int number, int micro_batch) const {
+    return model_.pipeline().rank_of(part(number).stage, micro_batch) == model_.coord().pp;
+  }
+  /// The stage loads something.
+  [[nodiscard]] bool loads(int stage) const;
 
  private:
   struct Builder;
-  [[nodiscard]] std::size_t slot(Part part, int layer, Site site) const;
+  [[nodiscard]] std::size_t slot(Part part, int key, Site site) const;
 
-  int layers_ = 0;
+  LocalModel model_;
+  bool has_dropout_ = false;
+  bool has_labels_ = false;
+  int num_keys_ = 0;
   std::vector<WiredPart> parts_;
-  std::vector<int> numbers_;  ///< by (layer, part, site)
+  std::vector<int> numbers_;  ///< by (layer, chunk or stage, part, site)
 };
 
 }  // namespace trireme

@@ -258,6 +258,10 @@ class ProgramParser {
     if (number<std::size_t>(words[1]) != program().parameters.size()) {
       fail(words[1], "is not the next row of the parameter table", "list the rows in order");
     }
+    if (words.size() == 3 && words[2] == "elsewhere") {
+      program().parameters.emplace_back();
+      return;
+    }
     ParameterSlot slot{.parameter = parse_range(words[2])};
     if (words.size() > 3) slot.gradient = parse_range(words[3]);
     if (words.size() > 4) slot.head_gradient = parse_range(words[4]);
@@ -328,6 +332,8 @@ class ProgramParser {
         instruction.layer = number<int>(value_of(word, key));
       } else if (key == "stage") {
         instruction.stage = number<int>(value_of(word, key));
+      } else if (key == "chunk") {
+        instruction.chunk = number<int>(value_of(word, key));
       } else if (key == "parameter") {
         instruction.parameter = number<int>(value_of(word, key));
       } else if (key == "site") {
@@ -366,6 +372,9 @@ class ProgramParser {
     if (words.size() > 5) {
       comm.peer = number<int>(value_of(words[4], "peer"));
       comm.tag = number<int>(value_of(words[5], "tag"));
+    } else if (words.size() > 4) {
+      comm.is_max = words[4] == "max";
+      if (!comm.is_max) fail(words[4], "is no reduction", "write max, or leave it out for the sum");
     }
     instruction.comm = comm;
   }

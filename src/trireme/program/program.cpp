@@ -53,6 +53,10 @@ int Program::template_index(std::string_view name) {
   return static_cast<int>(templates.size()) - 1;
 }
 
+int message_tag(const Call& call, const Comm& comm) {
+  return comm.tag + std::max(call.micro_batch, 0);
+}
+
 std::vector<int> call_bases(const Program& program) {
   std::vector<int> bases = {0};
   for (const Call& call : program.calls) {

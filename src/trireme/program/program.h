@@ -86,9 +86,9 @@ struct Call {
   [[nodiscard]] int frame_of(int pool) const;
 };
 
-/// Where a row of the parameter table lives.
+/// Where this rank's part of a row of the parameter table lives.
 struct ParameterSlot {
-  Range parameter;
+  Range parameter = {};  ///< empty (buffer -1) when another stage holds the row
   Range gradient = {};  ///< empty (buffer -1) when the kind has no gradients
   std::optional<Range> head_gradient =
       {};  ///< of a tied table: its gradient as head, added once per step
@@ -125,6 +125,7 @@ struct Program {
   [[nodiscard]] std::optional<BufferId> find_buffer(std::string_view name) const;
   BufferId add_buffer(Buffer buffer);
   [[nodiscard]] Range whole(BufferId id) const { return {id, 0, buffer(id).bytes}; }
+  [[nodiscard]] bool holds(std::size_t row) const { return parameters[row].parameter.buffer >= 0; }
   [[nodiscard]] std::optional<int> find_template(std::string_view name) const;
   /// Index of the template, added at the end (with no call) if there is none of this name.
   int template_index(std::string_view name);
@@ -156,6 +157,9 @@ void for_each_wait(const Call& call, const Instruction& instruction, int index, 
     if (of_call.instruction == index) visit(of_call.wait);
   }
 }
+
+/// Tag of a message in a call: equal on both ends, different for any two that could be confused.
+[[nodiscard]] int message_tag(const Call& call, const Comm& comm);
 
 /// Position in the step of each call's first instruction, then the number of all.
 [[nodiscard]] std::vector<int> call_bases(const Program& program);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -47,7 +46,8 @@ ParameterRoots single_root(const Program& program) {
   ParameterRoots roots;
   std::int64_t offset = 0;
   for (const ParameterSlot& slot : program.parameters) {
-    roots.rows.push_back({.root = 0, .offset = offset});
+    const bool is_held = slot.parameter.buffer >= 0;
+    roots.rows.push_back({.root = is_held ? 0 : -1, .offset = is_held ? offset : 0});
     offset += slot.parameter.bytes;
   }
   roots.bytes = {round_up(offset, kAlignBytes)};
@@ -62,12 +62,13 @@ ParameterRoots roots_of(const Program& program) {
     roots.bytes.push_back(program.buffer(ids.back()).bytes);
   }
   for (const ParameterSlot& slot : program.parameters) {
+    ParameterRoots::Row& row = roots.rows.emplace_back();
     for (std::size_t root = 0; root < ids.size(); ++root) {
-      if (ids[root] != slot.parameter.buffer) continue;
-      roots.rows.push_back({.root = narrow<int>(root), .offset = slot.parameter.offset});
+      if (ids[root] == slot.parameter.buffer)
+        row = {.root = narrow<int>(root), .offset = slot.parameter.offset};
     }
+    TRI_CHECK((row.root >= 0) == (slot.parameter.buffer >= 0));
   }
-  TRI_CHECK(roots.rows.size() == program.parameters.size());
   return roots;
 }
 
@@ -89,6 +90,7 @@ void move_into_roots(Program& program, const ParameterRoots& roots) {
   }
   for (std::size_t row = 0; row < program.parameters.size(); ++row) {
     const ParameterSlot& slot = program.parameters[row];
+    if (!program.holds(row)) continue;
     const auto root = static_cast<std::size_t>(roots.rows[row].root);
     const std::int64_t offset = roots.rows[row].offset;
     moved[static_cast<std::size_t>(slot.parameter.buffer)] = {params[root], offset,
@@ -112,8 +114,10 @@ std::string root_name(std::string_view kind, int root) {
 }
 
 std::vector<std::size_t> rows_in_root_order(const Program& program) {
-  std::vector<std::size_t> order(program.parameters.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::vector<std::size_t> order;
+  for (std::size_t row = 0; row < program.parameters.size(); ++row) {
+    if (program.holds(row)) order.push_back(row);
+  }
   const auto place = [&](std::size_t row) {
     const Range& range = program.parameters[row].parameter;
     return std::pair(range.buffer, range.offset);

@@ -1,6 +1,7 @@
 // Helpers with which passes add instructions around the micro-batches of a step.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "trireme/program/program.h"
@@ -11,16 +12,12 @@ namespace trireme {
 Template& begin_of_step(Program& program);
 /// Template called after everything else; made (with its call) when missing.
 Template& end_of_step(Program& program);
-/// Index of the template of the last micro-batch.
-[[nodiscard]] int last_micro_template(const Program& program);
+/// Template of this name called right before the end of the step, after those added earlier; made
+/// (with its call) when missing.
+Template& before_end_of_step(Program& program, std::string_view name);
 
 [[nodiscard]] Instruction make(Op op, std::vector<Use> uses);
-/// In-place sum over the dp group, on the communication stream.
-[[nodiscard]] Instruction all_reduce(const Program& program, Range range);
-
-/// Position of the last instruction of `instructions` that writes into `range`; -1 if there is
-/// none.
-[[nodiscard]] int last_writer(const std::vector<Instruction>& instructions, const Range& range);
-[[nodiscard]] bool overlaps(const Range& a, const Range& b);
+/// In-place sum over a group, on the group's stream.
+[[nodiscard]] Instruction all_reduce(const Program& program, Range range, std::string_view group);
 
 }  // namespace trireme

@@ -27,6 +27,7 @@ std::string model_text(const ModelSpec& spec) {
 
 std::string parameter_text(const Program& program, std::size_t row) {
   const ParameterSlot& slot = program.parameters[row];
+  if (slot.parameter.buffer < 0) return fmt::format("parameter {} elsewhere", row);
   std::string text = fmt::format("parameter {} {}", row, range_text(program, slot.parameter));
   if (slot.gradient.buffer >= 0) text += " " + range_text(program, slot.gradient);
   if (slot.head_gradient) text += " " + range_text(program, *slot.head_gradient);
@@ -62,6 +63,7 @@ std::string instruction_text(const Program& program, const Instruction& instruct
   if (instruction.part != Part::kNone) text += fmt::format(" {}", part_name(instruction.part));
   if (instruction.layer >= 0) text += fmt::format(" layer={}", instruction.layer);
   if (instruction.stage > 0) text += fmt::format(" stage={}", instruction.stage);
+  if (instruction.chunk >= 0) text += fmt::format(" chunk={}", instruction.chunk);
   if (instruction.site != Site::kNone) text += fmt::format(" site={}", site_name(instruction.site));
   if (instruction.parameter >= 0) text += fmt::format(" parameter={}", instruction.parameter);
   text += fmt::format(" {}", stream_name(instruction.stream));
@@ -75,6 +77,7 @@ std::string instruction_text(const Program& program, const Instruction& instruct
     const Comm& comm = *instruction.comm;
     text += fmt::format(" | comm {} {} elems={}", comm.group, dtype_name(comm.dtype), comm.elems);
     if (comm.peer >= 0) text += fmt::format(" peer={} tag={}", comm.peer, comm.tag);
+    if (comm.is_max) text += " max";
   }
   separator = " | wait ";
   for (const Wait& wait : instruction.waits) {

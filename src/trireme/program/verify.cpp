@@ -26,18 +26,6 @@ std::optional<Violation> check_step(const Program& program) {
 
 }  // namespace
 
-std::optional<Axis> axis_of(std::string_view group) {
-  for (const Axis axis : {Axis::kPp, Axis::kDp, Axis::kCp, Axis::kTp}) {
-    if (axis_name(axis) == group) return axis;
-  }
-  return std::nullopt;
-}
-
-std::vector<int> group_ranks(const BuildRequest& request, std::string_view group) {
-  const auto axis = axis_of(group);
-  return axis ? request.layout.mesh().group_of(request.rank, *axis) : std::vector<int>();
-}
-
 std::string range_label(const Program& program, const Range& range) {
   return fmt::format("{}[{}:{}]", program.buffer(range.buffer).name, range.offset,
                      range.offset + range.bytes);
@@ -75,7 +63,7 @@ Violation violation(const Program& program, std::string_view rule, At at, Role r
 }
 
 StepView::StepView(const Program& of)
-    : program(of), atoms(of), order(of), table(of.request.spec), dp(of.request.layout.dp) {
+    : program(of), atoms(of), order(of), wiring(of), dp(of.request.layout.dp) {
   dp_rank = of.request.layout.mesh().coord_of(of.request.rank).dp;
 }
 
@@ -104,7 +92,8 @@ const std::vector<Rule>& verified_rules() {
       {"V14", "loss and gradients are scaled by 1/N of the whole step, exactly once"},
       {"V15", "the gradient norm counts every element exactly once over all ranks"},
       {"V16", "operands carry the values that the model names, recomputed or kept"},
-      {"V17", "contributions are added in ascending order of micro-batches"},
+      {"V17", "contributions are added in the order of the schedule"},
+      {"V18", "ranks that differ along dp or tp alone do the same"},
   };
   return rules;
 }
@@ -122,7 +111,8 @@ std::optional<Violation> verify(const std::vector<Program>& programs) {
   for (const DeadlockMode mode : {DeadlockMode::kPerStream, DeadlockMode::kDeviceSerial}) {
     if (auto found = check_deadlock(programs, mode)) return found;
   }
-  return check_norm_cover(programs);
+  if (auto found = check_norm_cover(programs)) return found;
+  return check_replicas(programs);
 }
 
 void require_valid(const std::optional<Violation>& violation) {

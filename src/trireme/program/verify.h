@@ -14,7 +14,7 @@ namespace trireme {
 
 /// The first instruction that breaks a rule, and how.
 struct Violation {
-  std::string rule;  ///< "V1" … "V17"
+  std::string rule;  ///< "V1" … "V18"
   int rank = 0;
   int call = -1;         ///< index of the call, or -1 when no single instruction is at fault
   int instruction = -1;  ///< index in the call's template

@@ -138,37 +138,43 @@ std::optional<Violation> check_pools(const Program& program) {
   return std::nullopt;
 }
 
-/// What is wrong with a place of a parameter's elements.
-std::optional<Finding> slot_fault(const Program& program, const Parameter& parameter,
+/// What is wrong with a place of the rank's elements of a row.
+std::optional<Finding> slot_fault(const Program& program, const LocalModel& model, std::size_t row,
                                   const Range& range) {
   auto fault = range_fault(program, range);
   if (!fault) {
     const std::int64_t due =
-        parameter.num_elems() * dtype_bytes(program.buffer(range.buffer).dtype);
+        model.shard(row).num_elems() * dtype_bytes(program.buffer(range.buffer).dtype);
     if (range.bytes == due) return std::nullopt;
     fault = Finding{range_label(program, range), fmt::format("{} bytes", due)};
   }
-  fault->found = fmt::format("{} for parameter {}", fault->found, parameter.name);
+  fault->found = fmt::format("{} for parameter {}", fault->found, model.row(row).name);
   return fault;
 }
 
 /// One entry per row of the table, of the row's size, apart from each other.
 std::optional<Violation> check_slots(const Program& program) {
-  const ParameterTable table(program.request.spec);
-  if (program.parameters.size() != table.rows().size()) {
+  const LocalModel model(program);
+  const std::size_t num_rows = model.table().rows().size();
+  if (program.parameters.size() != num_rows) {
     return violation(program, "V13",
                      {fmt::format("{} parameters", program.parameters.size()),
-                      fmt::format("the {} rows of the parameter table", table.rows().size())});
+                      fmt::format("the {} rows of the parameter table", num_rows)});
   }
   std::vector<Range> taken;
-  for (std::size_t row = 0; row < table.rows().size(); ++row) {
-    const Parameter& parameter = table.rows()[row];
+  for (std::size_t row = 0; row < num_rows; ++row) {
     const ParameterSlot& slot = program.parameters[row];
+    if (!model.holds(row)) {
+      if (slot == ParameterSlot{}) continue;
+      return violation(program, "V13",
+                       {fmt::format("a place for parameter {}", model.row(row).name),
+                        "none: another stage holds it"});
+    }
     std::vector<Range> ranges = {slot.parameter};
     if (slot.gradient.buffer >= 0) ranges.push_back(slot.gradient);
     if (slot.head_gradient) ranges.push_back(*slot.head_gradient);
     for (const Range& range : ranges) {
-      if (auto fault = slot_fault(program, parameter, range))
+      if (auto fault = slot_fault(program, model, row, range))
         return violation(program, "V13", *fault);
       taken.push_back(range);
     }

@@ -6,8 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "trireme/model/parameters.h"
 #include "trireme/program/atoms.h"
+#include "trireme/program/groups.h"
+#include "trireme/program/model_wiring.h"
 #include "trireme/program/order.h"
 #include "trireme/program/verify.h"
 
@@ -24,11 +25,6 @@ struct Finding {
   std::string found;
   std::string due;
 };
-
-/// The mesh axis that a communicator runs along; nothing if there is none of this name.
-[[nodiscard]] std::optional<Axis> axis_of(std::string_view group);
-/// World ranks of a communicator, ascending; empty if there is none of this name.
-[[nodiscard]] std::vector<int> group_ranks(const BuildRequest& request, std::string_view group);
 
 [[nodiscard]] std::string range_label(const Program& program, const Range& range);
 
@@ -49,7 +45,7 @@ struct StepView {
   const Program& program;
   AtomTable atoms;
   StepOrder order;
-  ParameterTable table;
+  ModelWiring wiring;
   int dp = 1;
   int dp_rank = 0;
 
@@ -67,6 +63,7 @@ struct StepView {
     }
     return std::nullopt;
   }
+  [[nodiscard]] const LocalModel& model() const { return wiring.model(); }
   /// Atoms of operand `use` of the instruction at `at`.
   [[nodiscard]] AtomSpan atoms_of(At at, std::size_t use) const {
     return atoms.of(program.calls[static_cast<std::size_t>(at.call)], at.instruction,
@@ -102,6 +99,8 @@ struct StepView {
 [[nodiscard]] std::optional<Violation> check_scalars(const StepView& step);
 /// V6, V7 and V9: peers call the same collectives and match messages.
 [[nodiscard]] std::optional<Violation> check_peers(const std::vector<Program>& programs);
+/// V18: replicas do the same.
+[[nodiscard]] std::optional<Violation> check_replicas(const std::vector<Program>& programs);
 /// V15 across ranks: every element in the norm once.
 [[nodiscard]] std::optional<Violation> check_norm_cover(const std::vector<Program>& programs);
 

@@ -52,15 +52,6 @@ class PartCount {
                         fmt::format("one for each of {} micro-batches, at least one",
                                     program_.num_micro_batches)});
     }
-    std::vector<int> calls(static_cast<std::size_t>(program_.num_micro_batches), 0);
-    for (const Call& call : program_.calls) {
-      if (call.micro_batch >= 0) ++calls[static_cast<std::size_t>(call.micro_batch)];
-    }
-    for (std::size_t m = 0; m < calls.size(); ++m) {
-      if (calls[m] == 1) continue;
-      return violation(program_, "V1",
-                       {fmt::format("{} calls for micro-batch {}", calls[m], m), "one call"});
-    }
     return std::nullopt;
   }
 
@@ -75,13 +66,16 @@ class PartCount {
     if (call.micro_batch < 0)
       return violation(program_, "V1", at,
                        {"a part outside a micro-batch", "a micro-batch's call"});
-    int number = 0;
-    if (is_part) {
-      number = wiring_.number(instruction.part, instruction.layer, instruction.site);
-      if (number < 0) {
-        return violation(program_, "V1", at,
-                         {"a part that this model does not have", "the parts of the model"});
-      }
+    const int number = wiring_.number(instruction);
+    if (number < 0) {
+      return violation(program_, "V1", at,
+                       {"a part that this model does not have", "the parts of the model"});
+    }
+    if (!wiring_.is_due(number, call.micro_batch)) {
+      return violation(program_, "V1", at,
+                       {fmt::format("a part of stage {}, which another rank computes",
+                                    wiring_.part(number).stage),
+                        "the stages of this rank"});
     }
     return advance(at, instruction.op, wiring_.part(number), runs(call.micro_batch, number));
   }
@@ -94,6 +88,8 @@ class PartCount {
     const auto early = [&](const char* what) {
       return violation(program_, "V1", at, {fmt::format("it before its {}", what), "the reverse"});
     };
+    if (op == Op::kLoad && !part.has_forward)
+      return violation(program_, "V1", at, {"a LOAD", "none: this stage needs nothing"});
     const bool is_half = op == Op::kBackwardInput || op == Op::kBackwardWeight;
     const bool is_unknown = (is_forward(op) && !part.has_forward) ||
                             (is_backward(op) && !part.has_backward) || (is_half && !part.is_linear);
@@ -118,16 +114,17 @@ class PartCount {
     for (int m = 0; m < program_.num_micro_batches; ++m) {
       for (int number = 0; number < wiring_.size(); ++number) {
         const WiredPart& part = wiring_.part(number);
+        if (!wiring_.is_due(number, m)) continue;
         const Runs& done = runs(m, number);
+        const bool is_load = part.part == Part::kNone;
         const char* missing = nullptr;
-        if (number == 0 && done.forward == 0) missing = "LOAD";
-        if (part.has_forward && done.forward == 0) missing = "FWD";
+        if (part.has_forward && done.forward == 0) missing = is_load ? "LOAD" : "FWD";
         if (part.has_backward && done.backward == 0) {
           if (done.input == 0) missing = "BWD";
           if (done.input > 0 && done.weight == 0) missing = "BWD_W";
         }
         if (missing == nullptr) continue;
-        std::string name = number == 0 ? "" : fmt::format(" {}", part_name(part.part));
+        std::string name = is_load ? "" : fmt::format(" {}", part_name(part.part));
         if (part.layer >= 0) name += fmt::format(" layer={}", part.layer);
         if (part.site != Site::kNone) name += fmt::format(" site={}", site_name(part.site));
         return violation(

@@ -18,6 +18,7 @@ class UpdateCheck {
         rows_(static_cast<std::size_t>(step.atoms.size()), -1),
         num_updates_(rows_.size(), 0) {
     for (std::size_t row = 0; row < step.program.parameters.size(); ++row) {
+      if (!step.program.holds(row)) continue;
       const AtomSpan span = step.atoms.of(step.program.parameters[row].parameter);
       for (int atom = span.begin; atom < span.end; ++atom)
         rows_[static_cast<std::size_t>(atom)] = static_cast<int>(row);
@@ -37,7 +38,7 @@ class UpdateCheck {
   std::int8_t& updates(int atom) { return num_updates_[static_cast<std::size_t>(atom)]; }
   [[nodiscard]] bool is_trainable(int row) const {
     return row >= 0 && step_.program.kind == ProgramKind::kTrain &&
-           step_.table.rows()[static_cast<std::size_t>(row)].trainable;
+           step_.model().row(static_cast<std::size_t>(row)).trainable;
   }
   [[nodiscard]] int row(int atom) const { return rows_[static_cast<std::size_t>(atom)]; }
 
@@ -156,7 +157,7 @@ class UpdateCheck {
       return violation(step_.program, "V12",
                        {fmt::format("{}, {}, not updated by the end of the step",
                                     range_label(step_.program, step_.atoms.range_of(atom)),
-                                    step_.table.rows()[static_cast<std::size_t>(row(atom))].name),
+                                    step_.model().row(static_cast<std::size_t>(row(atom))).name),
                         "one update by OPT_STEP, or by ALL_GATHER from its owner"});
     }
     return std::nullopt;

@@ -1,12 +1,13 @@
 // V16: value numbering. Equal numbers mean equal values: a recomputed value bears the number of the
 // kept one, and an operand must bear the number of the value that the model names for it.
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 
 #include <fmt/format.h>
 
-#include "trireme/program/model_wiring.h"
+#include "trireme/program/model_parts.h"
 #include "trireme/program/verify_step.h"
 
 namespace trireme {
@@ -31,7 +32,7 @@ Number mix(Parts... parts) {
   return result;
 }
 
-enum Tag : Number { kEntry = 1, kLoaded, kComputed, kGradientValue, kOther };
+enum Tag : Number { kEntry = 1, kLoaded, kComputed, kGradientValue, kReduced, kReceived, kOther };
 
 /// What one part of one micro-batch read and wrote, by role.
 struct Record {
@@ -44,7 +45,7 @@ class ValueCheck {
  public:
   explicit ValueCheck(const StepView& step)
       : step_(step),
-        wiring_(step.program),
+        wiring_(step.wiring),
         records_(static_cast<std::size_t>(step.program.num_micro_batches) *
                  static_cast<std::size_t>(wiring_.size())) {
     numbers_.reserve(static_cast<std::size_t>(step.atoms.size()));
@@ -65,12 +66,101 @@ class ValueCheck {
     }
     if (is_forward(instruction.op) || is_backward(instruction.op))
       return run_part(at, call, instruction);
+    if (instruction.op == Op::kCopy && instruction.part == Part::kNone) {
+      copy(at, instruction);
+      return std::nullopt;
+    }
+    if (instruction.part != Part::kNone) return pass(at, call, instruction);
+    if (instruction.op == Op::kAllReduce && !is_gradient_data(instruction)) {
+      const AtomSpan span = step_.atoms_of(at, 0);
+      write(span, mix(kReduced, instruction.comm->is_max ? Reduced::kMax : Reduced::kSum,
+                      read(span)));
+      return std::nullopt;
+    }
     for (std::size_t u = 0; u < instruction.uses.size(); ++u) {
       if (instruction.uses[u].writes()) {
         write(step_.atoms_of(at, u), mix(kOther, step_.order.position(at.call, at.instruction), u));
       }
     }
     return std::nullopt;
+  }
+
+  [[nodiscard]] bool is_gradient_data(const Instruction& instruction) const {
+    return step_.is_kind(instruction.uses.front(), MemoryKind::kGradients);
+  }
+
+  /// y = x, atom by atom or as a whole.
+  void copy(At at, const Instruction& instruction) {
+    const auto x = index_of(instruction, Role::kX), y = index_of(instruction, Role::kY);
+    if (!x || !y) return;
+    const AtomSpan from = step_.atoms_of(at, *x), to = step_.atoms_of(at, *y);
+    if (from.end - from.begin != to.end - to.begin) return write(to, read(from));
+    for (int i = 0; i < from.end - from.begin; ++i)
+      numbers_[static_cast<std::size_t>(to.begin + i)] =
+          numbers_[static_cast<std::size_t>(from.begin + i)];
+  }
+
+  // Between stages
+  // ------------------------------------------------------------------
+
+  /// SEND, RECV and COPY at the end of a stage: the value of this stage and micro-batch, under the
+  /// tag that says so.
+  std::optional<Violation> pass(At at, const Call& call, const Instruction& instruction) {
+    const int number = wiring_.number(instruction);
+    const bool is_edge =
+        instruction.part == Part::kStageIn || instruction.part == Part::kStageOut;
+    if (number < 0 || !is_edge || call.micro_batch < 0) {
+      return violation(step_.program, "V16", at,
+                       {"no end of a stage of a micro-batch", "STAGE_IN or STAGE_OUT"});
+    }
+    if (instruction.op == Op::kSend) {
+      if (auto found = check_tag(at, instruction)) return found;
+      return check_sent(at, call, wiring_.part(number), instruction, Role::kData);
+    }
+    const Role source = instruction.part == Part::kStageIn ? Role::kY : Role::kDy;
+    if (instruction.op == Op::kRecv) {
+      if (auto found = check_tag(at, instruction)) return found;
+      const AtomSpan span = step_.atoms_of(at, 0);
+      write(span, mix(kReceived, number, call.micro_batch));
+      record(call, number).at(source) = read(span);
+      return std::nullopt;
+    }
+    if (instruction.op != Op::kCopy) {
+      return violation(step_.program, "V16", at,
+                       {"an operation between stages", "SEND, RECV or COPY"});
+    }
+    Instruction other = instruction;  // the end of the stage that hands over
+    other.part = instruction.part == Part::kStageIn ? Part::kStageOut : Part::kStageIn;
+    other.stage += instruction.part == Part::kStageIn ? -1 : 1;
+    const int from = wiring_.number(other);
+    if (from < 0)
+      return violation(step_.program, "V16", at, {"no stage to take from", "the next stage"});
+    if (auto found = check_sent(at, call, wiring_.part(from), instruction, Role::kX)) return found;
+    copy(at, instruction);
+    record(call, number).at(source) = read(step_.atoms_of(at, *index_of(instruction, Role::kY)));
+    return std::nullopt;
+  }
+
+  std::optional<Violation> check_sent(At at, const Call& call, const WiredPart& part,
+                                      const Instruction& instruction, Role role) {
+    for (Need need : part.sent) {
+      need.role = role;
+      if (auto found = check_need(at, call, need, instruction)) return found;
+    }
+    return std::nullopt;
+  }
+
+  /// Activations are numbered by the stage that makes them, gradients behind all activations.
+  std::optional<Violation> check_tag(At at, const Instruction& instruction) const {
+    const int num_stages = wiring_.model().pipeline().num_stages();
+    const bool is_send = instruction.op == Op::kSend;
+    const bool is_gradient = (instruction.part == Part::kStageIn) == is_send;
+    const int maker = is_send ? instruction.stage : instruction.stage + (is_gradient ? 1 : -1);
+    const int due = ((is_gradient ? num_stages : 0) + maker) * step_.program.num_micro_batches;
+    if (instruction.comm && instruction.comm->tag == due) return std::nullopt;
+    return violation(step_.program, "V16", at,
+                     {fmt::format("tag {}", instruction.comm ? instruction.comm->tag : -1),
+                      fmt::format("{}, of this end of this stage", due)});
   }
 
   // Numbers of atoms and of operands
@@ -100,7 +190,7 @@ class ValueCheck {
     for (std::size_t u = 0; u < instruction.uses.size(); ++u) {
       const Role role = instruction.uses[u].role;
       write(step_.atoms_of(at, u), mix(kLoaded, role, call.micro_batch));
-      record(call, 0).at(role) = read(step_.atoms_of(at, u));
+      record(call, wiring_.number(instruction)).at(role) = read(step_.atoms_of(at, u));
     }
   }
 
@@ -108,7 +198,7 @@ class ValueCheck {
   // ------------------------------------------------------------------------------------------------
 
   std::optional<Violation> run_part(At at, const Call& call, const Instruction& instruction) {
-    const int number = wiring_.number(instruction.part, instruction.layer, instruction.site);
+    const int number = wiring_.number(instruction);
     const WiredPart& part = wiring_.part(number);
     Record& own = record(call, number);
     auto found = check_parameters(at, part, instruction);
@@ -152,7 +242,7 @@ class ValueCheck {
       return violation(step_.program, "V16", at, due.role, use->range,
                        {fmt::format("with access {}", access_name(use->access)),
                         fmt::format("R {}, {}", range_label(step_.program, range),
-                                    step_.table.rows()[static_cast<std::size_t>(due.row)].name)});
+                                    step_.model().row(static_cast<std::size_t>(due.row)).name)});
     }
     return std::nullopt;
   }
@@ -175,22 +265,65 @@ class ValueCheck {
     for (const Need& need : instruction.op == Op::kForward ? part.forward : part.backward) {
       if (need.half == Half::kWeight && instruction.op == Op::kBackwardInput) continue;
       if (need.half == Half::kInput && instruction.op == Op::kBackwardWeight) continue;
-      const auto u = index_of(instruction, need.role);
-      if (!u) return missing(at, need.role);
-      const Number due = record(call, need.part).at(need.source);
-      const Use& use = instruction.uses[*u];
-      if (use.reads() && due != 0 && read(step_.atoms_of(at, *u)) == due) continue;
-      const WiredPart& source = wiring_.part(need.part);
-      const std::string name =
-          need.part == 0 ? "LOAD"
-                         : fmt::format("{}{}", part_name(source.part),
-                                       source.layer < 0 ? std::string()
-                                                        : fmt::format(" layer={}", source.layer));
-      return differs(at, use,
-                     fmt::format("a read of {} of {} in micro-batch {}", role_name(need.source),
-                                 name, call.micro_batch));
+      if (auto found = check_need(at, call, need, instruction)) return found;
     }
     return std::nullopt;
+  }
+
+  std::optional<Violation> check_need(At at, const Call& call, const Need& need,
+                                      const Instruction& instruction) {
+    const auto u = index_of(instruction, need.role);
+    if (!u) return missing(at, need.role);
+    const Use& use = instruction.uses[*u];
+    AtomSpan span = step_.atoms_of(at, *u);
+    if (need.chunk >= 0) {
+      if (use.range != rows_of_chunk(use, need.chunk))
+        return differs(at, use, fmt::format("the rows of chunk {}", need.chunk));
+      span = whole_of(span, use);
+    }
+    if (use.reads() && is_value(call, need, span)) return std::nullopt;
+    const WiredPart& source = wiring_.part(need.part);
+    const std::string name =
+        source.part == Part::kNone
+            ? "LOAD"
+            : fmt::format("{}{}", part_name(source.part),
+                          source.layer < 0 ? std::string()
+                                           : fmt::format(" layer={}", source.layer));
+    return differs(at, use,
+                   fmt::format("a read of {} of {}{} in micro-batch {}", role_name(need.source),
+                               name, need.reduced == Reduced::kNot ? "" : ", reduced over tp,",
+                               call.micro_batch));
+  }
+
+  /// The atoms hold what the parts named have made, and what a collective has made of that.
+  [[nodiscard]] bool is_value(const Call& call, const Need& need, AtomSpan span) {
+    Number due = record(call, need.part).at(need.source);
+    if (due == 0) return false;
+    for (int i = 1; i < need.num_parts; ++i)
+      due = mix(due, record(call, need.part + i).at(need.source));
+    if (need.reduced == Reduced::kNot) return read(span) == due;
+    return read(span) == as_read(mix(kReduced, need.reduced, due), span.end - span.begin);
+  }
+
+  /// What read() gives of so many atoms after write() of a number.
+  [[nodiscard]] static Number as_read(Number number, int num_atoms) {
+    Number result = number;
+    for (int i = 1; i < num_atoms; ++i) result = mix(result, mix(number, i));
+    return result;
+  }
+
+  [[nodiscard]] Range rows_of_chunk(const Use& use, int chunk) const {
+    const std::int64_t num_tokens = token_shape(step_.program).tokens();
+    const std::int64_t row_bytes = step_.buffer_of(use).bytes / num_tokens;
+    const std::int64_t first = chunk * kHeadChunkTokens;
+    return {use.range.buffer, first * row_bytes,
+            std::min(kHeadChunkTokens, num_tokens - first) * row_bytes};
+  }
+  /// Atoms of the buffer of an operand, in the same frame.
+  [[nodiscard]] AtomSpan whole_of(AtomSpan span, const Use& use) const {
+    const AtomSpan whole = step_.atoms.of(step_.program.whole(use.range.buffer));
+    const int shift = span.begin - step_.atoms.of(use.range).begin;
+    return {.begin = whole.begin + shift, .end = whole.end + shift};
   }
 
   [[nodiscard]] static std::optional<std::size_t> index_of(const Instruction& instruction,
@@ -239,7 +372,7 @@ class ValueCheck {
   /// A norm's y and statistics are functions of h, whether h = x + delta was just made or kept.
   [[nodiscard]] Number output_number(At at, const Instruction& instruction, Role role,
                                      Number inputs) const {
-    const Number name = mix(kComputed, instruction.part, instruction.layer + 1, instruction.site);
+    const Number name = mix(kComputed, wiring_.number(instruction));
     if (is_backward(instruction.op)) return mix(kGradientValue, name, instruction.op, role, inputs);
     if (!is_norm(instruction.part)) return mix(name, role, inputs);
     const bool is_summed = instruction.has(Role::kX);
@@ -256,7 +389,7 @@ class ValueCheck {
   }
 
   const StepView& step_;
-  ModelWiring wiring_;
+  const ModelWiring& wiring_;
   std::vector<Record> records_;  ///< by (frame, part)
   std::vector<Number> numbers_;  ///< by atom
 };

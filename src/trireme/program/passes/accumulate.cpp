@@ -1,49 +1,81 @@
 // Gradient accumulation over micro-batches.
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <set>
 #include <utility>
+#include <vector>
+
+#include <fmt/format.h>
 
 #include "trireme/program/passes/passes.h"
 
 namespace trireme {
 namespace {
 
-bool is_gradient(const Program& program, const Use& use) {
-  return program.buffer(use.range.buffer).kind == MemoryKind::kGradients;
-}
+class Accumulation {
+ public:
+  explicit Accumulation(Program& program) : program_(program) {}
 
-/// The micro-batch body whose gradient writes add to what earlier micro-batches left.
-std::vector<Instruction> accumulating(const Program& program,
-                                      std::vector<Instruction> instructions) {
-  for (Instruction& instruction : instructions) {
-    for (Use& use : instruction.uses) {
-      if (use.access == Access::kWrite && is_gradient(program, use))
-        use.access = Access::kAccumulate;
+  void apply() {
+    for (Call& call : program_.calls) {
+      const std::vector<bool> is_first = first_writes(program_.at(call.template_index));
+      if (!is_first.empty()) call.template_index = variant(call.template_index, is_first);
     }
   }
-  return instructions;
-}
+
+ private:
+  [[nodiscard]] bool writes_gradient(const Use& use) const {
+    return use.access == Access::kWrite &&
+           program_.buffer(use.range.buffer).kind == MemoryKind::kGradients;
+  }
+
+  /// For each gradient that the template writes: no call before has written it.
+  std::vector<bool> first_writes(const Template& item) {
+    std::vector<bool> is_first;
+    for (const Instruction& instruction : item.instructions) {
+      for (const Use& use : instruction.uses) {
+        if (writes_gradient(use)) is_first.push_back(written_.insert(use.range.buffer).second);
+      }
+    }
+    return is_first;
+  }
+
+  /// The template with mode A wherever a write is not the first. The first variant of a template
+  /// takes its place.
+  int variant(int original, const std::vector<bool>& is_first) {
+    const auto known = variants_.find({original, is_first});
+    if (known != variants_.end()) return known->second;
+    const auto [body, is_new] = bodies_.try_emplace(original, program_.at(original));
+    const bool is_all_first = std::count(is_first.begin(), is_first.end(), false) == 0;
+    const bool is_none_first = std::count(is_first.begin(), is_first.end(), true) == 0;
+    const std::string name = is_all_first    ? body->second.name + ".first"
+                             : is_none_first ? body->second.name + ".next"
+                                             : fmt::format("{}.mixed{}", body->second.name,
+                                                           variants_.size());
+    Template item{.name = name, .instructions = body->second.instructions};
+    std::size_t number = 0;
+    for (Instruction& instruction : item.instructions) {
+      for (Use& use : instruction.uses) {
+        if (writes_gradient(use) && !is_first[number++]) use.access = Access::kAccumulate;
+      }
+    }
+    const int index = is_new ? original : program_.template_index(name);
+    program_.at(index) = std::move(item);
+    variants_[{original, is_first}] = index;
+    return index;
+  }
+
+  Program& program_;
+  std::set<BufferId> written_;
+  std::map<int, Template> bodies_;  ///< by template, as it was
+  std::map<std::pair<int, std::vector<bool>>, int> variants_;
+};
 
 }  // namespace
 
 void accumulate(Program& program) {
-  const int first = program.template_index("micro");
-  if (program.kind !=
-      ProgramKind::kTrain) {  // nothing accumulates but the loss: one template serves all
-    for (int i = 0; i < program.num_micro_batches; ++i) {
-      program.calls.push_back({.template_index = first, .micro_batch = i});
-    }
-    return;
-  }
-  const std::vector<Instruction> body = program.at(first).instructions;
-  const int last_micro_batch = program.num_micro_batches - 1;
-  program.at(first).name = last_micro_batch == 0 ? "micro.only" : "micro.first";
-  program.calls.push_back({.template_index = first, .micro_batch = 0});
-  for (int micro_batch = 1; micro_batch <= last_micro_batch; ++micro_batch) {
-    const char* const name = micro_batch == last_micro_batch ? "micro.last" : "micro.next";
-    const bool is_new = !program.find_template(name).has_value();
-    const int index = program.template_index(name);
-    if (is_new) program.at(index).instructions = accumulating(program, body);
-    program.calls.push_back({.template_index = index, .micro_batch = micro_batch});
-  }
+  Accumulation(program).apply();
 }
 
 }  // namespace trireme

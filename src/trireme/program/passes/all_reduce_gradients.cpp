@@ -1,25 +1,60 @@
 // Data parallelism, naive and bucketed: every bucket is summed over dp after the backward pass.
+#include <array>
+#include <cstddef>
+#include <utility>
+
+#include "trireme/base/units.h"
 #include "trireme/program/passes/passes.h"
 #include "trireme/program/steps.h"
 
 namespace trireme {
+namespace {
 
-void all_reduce_gradients(Program& program) {
-  const int reduce = program.template_index("reduce");
+/// Buckets in order, each behind the sums over other groups of what lies in it.
+std::vector<Instruction> in_bucket_order(const Program& program,
+                                         const std::vector<Instruction>& sums) {
+  std::vector<Instruction> all;
   for (int root = 0; root < num_roots(program); ++root) {
     const BufferId grads = *program.find_buffer(root_name("grads", root));
-    program.at(reduce).instructions.push_back(all_reduce(program, program.whole(grads)));
+    for (const Instruction& sum : sums) {
+      if (sum.uses.front().range.buffer == grads) all.push_back(sum);
+    }
+    all.push_back(all_reduce(program, program.whole(grads), axis_name(Axis::kDp)));
   }
+  return all;
+}
+
+/// "Not before the last compute instruction before call number `call`."
+Wait end_of_compute(const Program& program, std::size_t call) {
+  for (std::size_t back = 1; back <= call; ++back) {
+    const auto& instructions = program.at(program.calls[call - back].template_index).instructions;
+    for (std::size_t i = instructions.size(); i-- > 0;) {
+      if (instructions[i].stream != Stream::kCompute) continue;
+      return {.stream = Stream::kCompute,
+              .calls_back = narrow<int>(back),
+              .instruction = narrow<int>(i)};
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+void all_reduce_gradients(Program& program) {
+  Template& reduce = before_end_of_step(program, "reduce");
+  reduce.instructions = in_bucket_order(program, reduce.instructions);
   // The communication stream would start each reduction as soon as its bucket is written. That is
-  // overlap, a pass of its own: here the first reduction, and so all of them, waits for the last
-  // backward instruction.
-  const auto& backward = program.at(last_micro_template(program)).instructions;
-  const Wait end_of_backward{.stream = Stream::kCompute,
-                             .calls_back = 1,
-                             .instruction = static_cast<int>(backward.size()) - 1};
-  program.calls.insert(
-      program.calls.end() - 1,
-      {.template_index = reduce, .waits = {{.instruction = 0, .wait = end_of_backward}}});
+  // overlap, a pass of its own: here the first reduction of a stream, and so all of them, waits for
+  // the last backward instruction.
+  const std::size_t index = program.calls.size() - 2;
+  const Wait end_of_backward = end_of_compute(program, index);
+  std::array<bool, kNumStreams> has_waited{};
+  for (std::size_t i = 0; i < reduce.instructions.size(); ++i) {
+    bool& done = has_waited.at(static_cast<std::size_t>(reduce.instructions[i].stream));
+    if (std::exchange(done, true)) continue;
+    program.calls[index].waits.push_back(
+        {.instruction = narrow<int>(i), .wait = end_of_backward});
+  }
 }
 
 }  // namespace trireme

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
-#include <numeric>
 #include <vector>
 
 #include "trireme/base/units.h"
@@ -13,17 +12,35 @@
 namespace trireme {
 namespace {
 
-/// Rows of the parameter table by ascending position of their last gradient write; frozen rows come
-/// last.
-std::vector<std::size_t> completion_order(const Program& program) {
-  const auto& instructions = program.at(last_micro_template(program)).instructions;
+/// By buffer: position in the step of its last write.
+std::vector<int> last_writes(const Program& program) {
+  std::vector<int> last(program.buffers.size(), -1);
+  const std::vector<int> bases = call_bases(program);
+  for_each_instruction(program,
+                       [&](const Call&, int c, const Instruction& instruction, int i) {
+                         for (const Use& use : instruction.uses) {
+                           if (!use.writes()) continue;
+                           last[static_cast<std::size_t>(use.range.buffer)] =
+                               bases[static_cast<std::size_t>(c)] + i;
+                         }
+                       });
+  return last;
+}
+
+/// Rows of the rank by ascending position of their last gradient write; frozen rows come last.
+std::vector<std::size_t> completion_order(const Program& program, const LocalModel& model) {
+  const std::vector<int> last = last_writes(program);
   std::vector<int> completed_at;
-  for (const ParameterSlot& slot : program.parameters) {
-    completed_at.push_back(slot.gradient.buffer < 0 ? std::numeric_limits<int>::max()
-                                                    : last_writer(instructions, slot.gradient));
+  std::vector<std::size_t> order;
+  for (std::size_t row = 0; row < program.parameters.size(); ++row) {
+    const BufferId gradient = program.parameters[row].gradient.buffer;
+    int position = gradient < 0 ? std::numeric_limits<int>::max()
+                                : last[static_cast<std::size_t>(gradient)];
+    // Mirrored ranks complete their stages at different times, but reduce the same bytes.
+    if (gradient >= 0 && model.pipeline().is_bidirectional()) position = -narrow<int>(row);
+    completed_at.push_back(position);
+    if (program.holds(row)) order.push_back(row);
   }
-  std::vector<std::size_t> order(program.parameters.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return completed_at[a] < completed_at[b]; });
   return order;
@@ -35,11 +52,11 @@ std::int64_t bucket_capacity_bytes(const Layout& layout) {
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(layout.bucket_mib * 1024.0 * 1024.0));
 }
 
-ParameterRoots fill_buckets(const Program& program) {
+ParameterRoots fill_buckets(const Program& program, const LocalModel& model) {
   const std::int64_t capacity = bucket_capacity_bytes(program.request.layout);
   ParameterRoots roots;
   roots.rows.resize(program.parameters.size());
-  for (const std::size_t row : completion_order(program)) {
+  for (const std::size_t row : completion_order(program, model)) {
     if (roots.bytes.empty() || roots.bytes.back() >= capacity) roots.bytes.push_back(0);
     roots.rows[row] = {.root = narrow<int>(roots.bytes.size()) - 1, .offset = roots.bytes.back()};
     roots.bytes.back() += program.parameters[row].parameter.bytes;
@@ -61,8 +78,8 @@ void zero_padding(Program& program, const std::vector<std::int64_t>& used_bytes)
 
 }  // namespace
 
-void bucket(Program& program) {
-  ParameterRoots roots = fill_buckets(program);
+void bucket(Program& program, const LocalModel& model) {
+  ParameterRoots roots = fill_buckets(program, model);
   const std::vector<std::int64_t> used_bytes = roots.bytes;
   for (std::int64_t& bytes : roots.bytes)
     bytes = round_up(bytes, kAlignBytes * program.request.layout.dp);

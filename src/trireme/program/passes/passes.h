@@ -1,29 +1,60 @@
 // The passes that turn a model into a training step, one file each, in the order in which they run.
 #pragma once
 
+#include <vector>
+
+#include "trireme/program/local_model.h"
 #include "trireme/program/program.h"
 #include "trireme/program/roots.h"
 
 namespace trireme {
+
+/// Tensor parallelism (Megatron-LM, Shoeybi et al. 2019, arXiv:1909.08053, section 3): the builder
+/// has given each rank its share of heads, feed-forward width and vocabulary; this adds the sums
+/// over tp that make up for it, and what must happen once after them.
+void tensor_parallel(Program& program, const LocalModel& model);
 
 /// Activation recomputation (Chen et al. 2016, arXiv:1604.06174; selective: Korthikanti et al.
 /// 2022, arXiv:2205.05198): drops kept activations and inserts RECOMP before their first backward
 /// reader.
 void recompute(Program& program);
 
-/// Gradient accumulation: the template "micro" becomes first (gradients in mode W), next and last
-/// (mode A), called for micro-batches 0..m-1 in ascending order.
+/// The halves of a backward pass (zero bubble, Qi et al. 2023, arXiv:2401.10241, section 2): the
+/// gradient of the input with all that it needs, and the weight gradients of linear parts, which may
+/// run much later. What the weight half reads and the input half changes in place is copied.
+struct BackwardHalves {
+  std::vector<Instruction> input;
+  std::vector<Instruction> weight;
+};
+[[nodiscard]] BackwardHalves split_backward(Program& program,
+                                            const std::vector<Instruction>& backward);
+
+/// Pipeline parallelism: cuts the body of each stage into forward and backward (or its halves),
+/// calls them in the order of the schedule, and sends and receives between stages in the order of
+/// the virtual clock. Without a pipeline: calls of the body, micro-batch after micro-batch.
+void pipeline(Program& program, const LocalModel& model);
+
+/// Buffers that live from one call of a micro-batch to a later one get as many frames as
+/// micro-batches are in flight.
+void assign_frames(Program& program);
+
+/// Gradient accumulation: the first call that writes a gradient writes it (mode W), later ones add
+/// (mode A).
 void accumulate(Program& program);
 
 /// Global token count before the first backward, 1/N as the only scale, loss summed in fp64.
 void sum_loss(Program& program);
 
 /// A tied table's gradient as head is added once, after the last micro-batch, to its gradient as
-/// embedding.
+/// embedding, where one rank holds both.
 void tie_embeddings(Program& program);
 
 /// Moves parameters and gradients into bucket roots, in the order in which gradients are completed.
-void bucket(Program& program);
+void bucket(Program& program, const LocalModel& model);
+
+/// Sums the gradients of what several ranks of the model hold: tied tables of two stages, parts of
+/// what is whole on every tensor-parallel rank, the two copies of DualPipe.
+void sum_replicas(Program& program, const LocalModel& model);
 
 /// Data parallelism, naive and bucketed: one all-reduce per bucket after the backward pass.
 void all_reduce_gradients(Program& program);
@@ -33,7 +64,7 @@ void all_reduce_gradients(Program& program);
 void overlap_reductions(Program& program);
 
 /// Global gradient norm, each distinct element once, and the clip coefficient.
-void clip(Program& program);
+void clip(Program& program, const LocalModel& model);
 
 /// AdamW on every trainable parameter.
 void optimize(Program& program);

@@ -16,14 +16,12 @@ class Recomputation {
  public:
   Recomputation(Program& program, const std::vector<Instruction>& body)
       : program_(program), body_(body) {
-    for (std::size_t i = 0; i < body_.size(); ++i) {
-      if (body_[i].op != Op::kForward) continue;
+    for (std::size_t i = 0; i < body_.size() && !is_backward(body_[i].op); ++i) {
+      if (body_[i].op == Op::kLoad) continue;
       for (const Use& use : body_[i].uses) {
         if (use.writes() && is_transient(use)) writers_[use.range.buffer].push_back(i);
       }
-    }
-    for (const Instruction& instruction : body_) {
-      if (instruction.op == Op::kForward && instruction.layer >= 0) drop_outputs(instruction);
+      if (body_[i].op == Op::kForward && body_[i].layer >= 0) drop_outputs(body_[i]);
     }
   }
 
@@ -68,7 +66,7 @@ class Recomputation {
 
   void emit_again(const Instruction& forward) {
     Instruction again = forward;
-    again.op = Op::kRecompute;
+    if (forward.op == Op::kForward) again.op = Op::kRecompute;  // collectives run again as they are
     if (is_norm(forward.part) && can_use_statistics(forward)) again.uses = from_statistics(forward);
     for (Use& use : again.uses) {
       if (!use.writes()) use.range.buffer = available(use.range.buffer);
@@ -119,10 +117,10 @@ class Recomputation {
 
 void recompute(Program& program) {
   if (program.request.layout.recompute == Recompute::kNone) return;
-  const int micro = *program.find_template("micro");
-  const std::vector<Instruction> body = std::move(program.at(micro).instructions);
-  std::vector<Instruction> instructions = Recomputation(program, body).run();
-  program.at(micro).instructions = std::move(instructions);
+  for (Template& item : program.templates) {
+    const std::vector<Instruction> body = std::move(item.instructions);
+    item.instructions = Recomputation(program, body).run();
+  }
 }
 
 }  // namespace trireme

@@ -26,7 +26,8 @@ class OptimizerSharding {
     int open_root = -1;
     for (Instruction& instruction : end.instructions) {
       if (instruction.op == Op::kClip)
-        sharded.push_back(all_reduce(program_, instruction.uses.front().range));
+        sharded.push_back(
+            all_reduce(program_, instruction.uses.front().range, axis_name(Axis::kDp)));
       if (instruction.op == Op::kOptStep)
         gather_when_left(sharded, open_root, root_of(instruction));
       if (keep_own_shard(instruction)) sharded.push_back(std::move(instruction));
@@ -49,7 +50,7 @@ class OptimizerSharding {
 
   /// ALL_REDUCE of a gradient root -> REDUCE_SCATTER into the own shard of the same root.
   void scatter_reduction(Instruction& instruction) const {
-    if (instruction.op != Op::kAllReduce) return;
+    if (instruction.op != Op::kAllReduce || instruction.comm->group != axis_name(Axis::kDp)) return;
     const Range root = instruction.uses.front().range;
     if (program_.buffer(root.buffer).kind != MemoryKind::kGradients) return;
     instruction.op = Op::kReduceScatter;

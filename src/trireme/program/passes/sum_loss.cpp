@@ -13,7 +13,7 @@ void sum_loss(Program& program) {
   begin.instructions.push_back(
       make(Op::kCount, {{Role::kY, Access::kWrite, program.whole(num_tokens)}}));
   if (program.request.layout.dp > 1)
-    begin.instructions.push_back(all_reduce(program, program.whole(num_tokens)));
+    begin.instructions.push_back(all_reduce(program, program.whole(num_tokens), axis_name(Axis::kDp)));
   if (program.kind == ProgramKind::kTrain) {
     const BufferId inverse = *program.find_buffer("inv_tokens");
     begin.instructions.push_back(
@@ -21,8 +21,11 @@ void sum_loss(Program& program) {
                             {Role::kY, Access::kWrite, program.whole(inverse)}}));
   }
   Template& end = end_of_step(program);
-  if (program.request.layout.dp > 1)
-    end.instructions.push_back(all_reduce(program, program.whole(loss)));
+  // The loss arises in the last stage; the others add zero. All ranks of a tp group have all of it.
+  for (const Axis axis : {Axis::kDp, Axis::kPp}) {
+    if (program.request.layout.mesh().extent(axis) > 1)
+      end.instructions.push_back(all_reduce(program, program.whole(loss), axis_name(axis)));
+  }
 }
 
 }  // namespace trireme

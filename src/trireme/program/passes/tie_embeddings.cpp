@@ -7,7 +7,7 @@ namespace trireme {
 void tie_embeddings(Program& program) {
   for (const ParameterSlot& slot : program.parameters) {
     if (!slot.head_gradient) continue;
-    program.at(last_micro_template(program))
+    before_end_of_step(program, "tie")
         .instructions.push_back(make(Op::kAdd, {{Role::kX, Access::kRead, *slot.head_gradient},
                                                 {Role::kY, Access::kAccumulate, slot.gradient}}));
   }

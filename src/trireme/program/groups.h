@@ -1,0 +1,24 @@
+// The communicators that programs name: the mesh axes, and what pipelines need beside them.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "trireme/program/program.h"
+
+namespace trireme {
+
+/// Two ranks of a pipeline that hold the two copies of a tied table, first and last stage.
+inline constexpr std::string_view kTiedGroup = "tied";
+/// Two ranks of a pipeline that hold the same stages (DualPipe).
+inline constexpr std::string_view kMirrorGroup = "mirror";
+
+/// The mesh axis that a communicator runs along; nothing if it runs along none.
+[[nodiscard]] std::optional<Axis> axis_of(std::string_view group);
+/// The stream on which a rank issues the operations of a communicator.
+[[nodiscard]] Stream stream_of(std::string_view group);
+/// World ranks of a communicator that has `request.rank`, ascending; empty if there is none.
+[[nodiscard]] std::vector<int> group_ranks(const BuildRequest& request, std::string_view group);
+
+}  // namespace trireme

@@ -1,0 +1,65 @@
+// What one rank holds of the model: its stages, its share of their parameters, and what it owes
+// others for them.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "trireme/layout/tp_shard.h"
+#include "trireme/model/parameters.h"
+#include "trireme/program/pipeline.h"
+#include "trireme/program/program.h"
+
+namespace trireme {
+
+class LocalModel {
+ public:
+  LocalModel(const BuildRequest& request, ProgramKind kind, int num_micro_batches);
+  explicit LocalModel(const Program& program)
+      : LocalModel(program.request, program.kind, program.num_micro_batches) {}
+
+  /// Sizes as the kernels of this rank see them.
+  [[nodiscard]] const ModelSpec& spec() const { return local_spec_; }
+  /// Of the whole model.
+  [[nodiscard]] const ParameterTable& table() const { return table_; }
+  [[nodiscard]] const Pipeline& pipeline() const { return pipeline_; }
+  [[nodiscard]] const MeshCoord& coord() const { return coord_; }
+  [[nodiscard]] const std::vector<int>& stages() const { return pipeline_.stages_of(coord_.pp); }
+  /// Those that the rank computes for some micro-batch: all, but in DualPipe's evaluation.
+  [[nodiscard]] std::vector<int> computed_stages() const;
+  [[nodiscard]] bool holds_stage(int stage) const { return pipeline_.holds(coord_.pp, stage); }
+  [[nodiscard]] const Parameter& row(std::size_t number) const { return table_.rows()[number]; }
+
+  /// Stages that use a row of the table: one, or first and last for a tied table.
+  [[nodiscard]] std::vector<int> stages_of_row(std::size_t row) const;
+  [[nodiscard]] bool holds(std::size_t row) const;
+  /// The elements of the row that a rank with this tp coordinate holds.
+  [[nodiscard]] ParameterShard shard(std::size_t row) const;
+  /// First row of the vocabulary that this rank holds.
+  [[nodiscard]] std::int64_t first_vocab_row() const;
+
+  /// Rows [begin, end) of the flattened tokens of a micro-batch on which this rank's norms work.
+  [[nodiscard]] std::int64_t num_stream_tokens(std::int64_t num_tokens) const {
+    return is_sequence_parallel() ? num_tokens / layout_.tp : num_tokens;
+  }
+  [[nodiscard]] bool is_sequence_parallel() const { return layout_.sp && layout_.tp > 1; }
+
+  /// First and last stage hold a copy each of the tied table, on different ranks.
+  [[nodiscard]] bool is_tied_across() const { return is_tied_across_; }
+  /// Communicators over which the gradient of a row is summed beside dp.
+  [[nodiscard]] std::vector<std::string_view> gradient_groups(std::size_t row) const;
+  /// Of the ranks that hold the same elements, this one adds them to the gradient norm (other dp
+  /// ranks not considered).
+  [[nodiscard]] bool counts_in_norm(std::size_t row) const;
+
+ private:
+  Layout layout_;
+  ModelSpec spec_;
+  ParameterTable table_;
+  Pipeline pipeline_;
+  MeshCoord coord_;
+  ModelSpec local_spec_;
+  bool is_tied_across_ = false;
+};
+
+}  // namespace trireme
