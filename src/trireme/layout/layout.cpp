@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <numeric>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -36,15 +38,34 @@ void check_degrees(const Layout& layout) {
   }
 }
 
+void check_pipeline_fields(const Layout& layout) {
+  // In the layout's text a blank ends the field and ":" begins the chunks.
+  if (layout.schedule.empty() || layout.schedule.find_first_of(" \t\r\n:") != std::string::npos) {
+    throw UsageError(fmt::format(
+        "[layout] schedule = \"{}\": must be a name or a path without blanks and \":\"; use 1f1b",
+        layout.schedule));
+  }
+  if (layout.chunks < 0) {
+    throw UsageError(fmt::format(
+        "[layout] chunks = {}: must be at least 0; use chunks = 0, the schedule's own number",
+        layout.chunks));
+  }
+  if (std::any_of(layout.stages.begin(), layout.stages.end(),
+                  [](std::int64_t num_layers) { return num_layers < 0; })) {
+    throw UsageError(
+        fmt::format("[layout] stages = {}: must be numbers of layers, at least 0; correct them, or "
+                    "leave them out for stages of equal cost",
+                    fmt::join(layout.stages, ", ")));
+  }
+}
+
 void check_is_built(const Layout& layout) {
   struct Unbuilt {
     std::string_view field;
     int value;
     std::string_view feature;
   };
-  for (const Unbuilt& unbuilt : {Unbuilt{"pp", layout.pp, "pipeline parallelism"},
-                                 Unbuilt{"cp", layout.cp, "context parallelism"},
-                                 Unbuilt{"tp", layout.tp, "tensor parallelism"},
+  for (const Unbuilt& unbuilt : {Unbuilt{"cp", layout.cp, "context parallelism"},
                                  Unbuilt{"ep", layout.ep, "expert parallelism"}}) {
     if (unbuilt.value == 1) continue;
     throw UsageError(fmt::format("[layout] {0} = {1}: {2} is not built yet; use {0} = 1",
@@ -95,6 +116,46 @@ void check_batch(const ModelSpec& spec, const Layout& layout, const Batch& batch
   }
 }
 
+/// Each tensor-parallel rank has as many heads, key/value heads and ffn columns, and at least one
+/// row of the vocabulary.
+void check_tensor_parallelism(const ModelSpec& spec, const Layout& layout) {
+  const std::int64_t common = std::gcd(std::gcd(spec.heads, spec.kv_heads), spec.ffn);
+  if (common % layout.tp == 0 && layout.tp <= spec.vocab) return;
+  std::vector<std::int64_t> valid, upper;
+  for (std::int64_t small = 1; small * small <= common; ++small) {
+    if (common % small != 0) continue;
+    if (small <= spec.vocab) valid.push_back(small);
+    const std::int64_t large = common / small;
+    if (large != small && large <= spec.vocab) upper.push_back(large);
+  }
+  valid.insert(valid.end(), upper.rbegin(), upper.rend());
+  throw UsageError(fmt::format(
+      "[layout] tp = {} with [model] heads = {}, kv_heads = {}, ffn = {} and vocab = {}: must "
+      "divide heads, kv_heads and ffn, and be at most vocab; use one of tp = {}",
+      layout.tp, spec.heads, spec.kv_heads, spec.ffn, spec.vocab, fmt::join(valid, ", ")));
+}
+
+void check_sequence_parallelism(const ModelSpec& spec, const Layout& layout, const Batch& batch) {
+  if (!layout.sp) return;
+  if (layout.tp == 1) {
+    throw UsageError(
+        "[layout] sp = 1 with tp = 1: must be 0 without tensor-parallel ranks to cut a sequence "
+        "over; use sp = 0, or tp = 2 or more");
+  }
+  if (batch.micro_batch * batch.seq % layout.tp == 0) return;
+  const auto valid = [&](std::int64_t value, std::int64_t other, std::int64_t most) {
+    return nearest_multiples(value, layout.tp / std::gcd(std::int64_t{layout.tp}, other), most);
+  };
+  const std::int64_t longest = spec.max_seq > 0 ? spec.max_seq : kMaxBatchField;
+  throw UsageError(
+      fmt::format("[layout] sp = 1 and tp = {0} with [batch] micro_batch = {1} and seq = {2}: "
+                  "micro_batch * seq "
+                  "= {3} must be a multiple of tp; use seq = {4}, or micro_batch = {5}",
+                  layout.tp, batch.micro_batch, batch.seq, batch.micro_batch * batch.seq,
+                  valid(batch.seq, batch.micro_batch, longest),
+                  valid(batch.micro_batch, batch.seq, kMaxBatchField)));
+}
+
 }  // namespace
 
 std::string_view recompute_name(Recompute recompute) {
@@ -111,8 +172,11 @@ std::int64_t Batch::num_micro_batches(const Layout& layout) const {
 
 void check_layout(const ModelSpec& spec, const Layout& layout, const Batch& batch) {
   check_degrees(layout);
+  check_pipeline_fields(layout);
   check_is_built(layout);
   check_batch(spec, layout, batch);
+  check_tensor_parallelism(spec, layout);
+  check_sequence_parallelism(spec, layout, batch);
 }
 
 StateBytes model_state_bytes(std::int64_t num_parameters, bool is_bf16, int zero, int dp) {

@@ -29,10 +29,12 @@ struct Layout {
   int tp = 1;
   int ep = 1;
   bool sp = false;  ///< sequence parallelism within tp (arXiv:2205.05198, section 4.2.2)
-  /// Of the pipeline: a name of program/schedules, or the path of a file in its CSV grammar.
+  /// Of the pipeline: a name of program/schedules, or the path of a file in its CSV grammar;
+  /// without blanks and ":". No effect with pp = 1.
   std::string schedule = "1f1b";
   int chunks = 0;  ///< stages of a rank; 0 = the schedule's own number, 2 where it takes any
-  /// Layers of each of the pp * chunks stages; empty = balanced by cost.
+  /// Layers of each of the pp * chunks stages (pp of a bidirectional schedule); empty = balanced by
+  /// cost.
   std::vector<std::int64_t> stages = {};
   int zero = 0;  ///< ZeRO stage 0-3 (arXiv:1910.02054)
   DpSync dp_sync = DpSync::kOverlapped;
@@ -57,20 +59,25 @@ struct Batch {
 };
 
 /// Throws UsageError naming field, value, rule and remedy if a degree is out of range, if something
-/// is asked for that is not built yet (pp, cp, tp, ep > 1, zero 2-3: refused by name), or if the
-/// batch does not divide (names the nearest valid global batches below and above).
+/// is asked for that is not built yet (cp, ep > 1, zero 2-3: refused by name), if the batch does
+/// not divide (names the nearest valid global batches below and above), if tp does not divide
+/// heads, kv_heads and ffn or is above vocab (names the valid ones), or if sp is set with tp = 1 or
+/// with micro_batch * seq that tp does not divide (names the nearest valid ones). Whether the model
+/// has as many stages as the schedule needs is checked by the Pipeline (program/pipeline.h).
 void check_layout(const ModelSpec& spec, const Layout& layout, const Batch& batch);
 
 /// One line, one grammar for plan, simulate, train --layout and metrics, e.g.
-/// "pp=1 dp=2 cp=1 tp=1 sp=0 zero=1 mbs=4 dp_sync=overlapped recompute=selective".
-/// Fields in this order, plus "ep=2" after tp and "bucket_mib=10" after dp_sync when they differ
-/// from the default. sp (sequence parallelism) is not built yet and always 0. Does not check
-/// ranges: that is check_layout's task.
+/// "pp=2 dp=2 cp=1 tp=1 sp=0 zero=1 mbs=4 schedule=interleaved:2 dp_sync=overlapped
+/// recompute=none". Fields in this order, schedule only with pp > 1 and its ":chunks" only if they
+/// are not 0; plus "ep=2" after tp and "bucket_mib=10" after dp_sync when they differ from the
+/// default, and "stages=3,3,2" after schedule when they are set. Does not check ranges: that is
+/// check_layout's task.
 [[nodiscard]] std::string layout_text(const Layout& layout, const Batch& batch);
 
 /// Inverse of layout_text; `mbs` goes to `batch.micro_batch`. Fields may be in any order; one that
-/// is left out keeps its value. Throws UsageError for unknown keys, repeated keys and bad values,
-/// naming key and nearest valid key; `layout` and `batch` are then unchanged.
+/// is left out keeps its value, but a schedule without ":chunks" has chunks = 0, and "stages=" has
+/// none. Throws UsageError for unknown keys, repeated keys and bad values, naming key and nearest
+/// valid key; `layout` and `batch` are then unchanged.
 void parse_layout_text(std::string_view text, Layout& layout, Batch& batch);
 
 /// Bytes of model state per rank for `num_parameters` under mixed-precision Adam, without padding:

@@ -33,11 +33,8 @@ TEST(CheckLayout, AcceptsDataParallelismWithZero1) {
 }
 
 TEST(CheckLayout, RefusesByNameWhatIsNotBuilt) {
-  EXPECT_EQ(refusal({.pp = 2}),
-            "[layout] pp = 2: pipeline parallelism is not built yet; use pp = 1");
   EXPECT_EQ(refusal({.cp = 4}),
             "[layout] cp = 4: context parallelism is not built yet; use cp = 1");
-  EXPECT_EQ(refusal({.tp = 2}), "[layout] tp = 2: tensor parallelism is not built yet; use tp = 1");
   EXPECT_EQ(refusal({.ep = 2}), "[layout] ep = 2: expert parallelism is not built yet; use ep = 1");
   EXPECT_EQ(refusal({.dp = 2, .zero = 2}),
             "[layout] zero = 2: ZeRO stages 2 and 3 are not built yet; use zero = 1");
@@ -54,6 +51,60 @@ TEST(CheckLayout, RefusesDegreesBelowOne) {
 TEST(CheckLayout, RefusesAZeroStageThatDoesNotExist) {
   EXPECT_EQ(refusal({.zero = -1}), "[layout] zero = -1: must be a stage from 0 to 3; use zero = 0");
   EXPECT_EQ(refusal({.zero = 4}), "[layout] zero = 4: must be a stage from 0 to 3; use zero = 1");
+}
+
+TEST(CheckLayout, AcceptsPipelineAndTensorParallelism) {
+  EXPECT_EQ(refusal({.pp = 2, .dp = 2, .tp = 4, .sp = true, .schedule = "zb-v"}), "");
+}
+
+TEST(CheckLayout, RefusesATpThatDoesNotDivideAndListsThoseThatDo) {
+  const ModelSpec spec =
+      resolved({.layers = 2, .hidden = 96, .heads = 24, .kv_heads = 12, .ffn = 60, .vocab = 256});
+  EXPECT_EQ(refusal({.tp = 8}, kBatch, spec),
+            "[layout] tp = 8 with [model] heads = 24, kv_heads = 12, ffn = 60 and vocab = 256: "
+            "must divide heads, kv_heads and ffn, and be at most vocab; use one of tp = 1, 2, 3, "
+            "4, 6, 12");
+  EXPECT_EQ(refusal({.tp = 12}, kBatch, spec), "");
+}
+
+TEST(CheckLayout, RefusesMoreTensorRanksThanTheVocabularyHasRows) {
+  const ModelSpec spec = resolved({.layers = 2, .hidden = 64, .heads = 4, .ffn = 128, .vocab = 3});
+  EXPECT_EQ(refusal({.tp = 4}, kBatch, spec),
+            "[layout] tp = 4 with [model] heads = 4, kv_heads = 4, ffn = 128 and vocab = 3: must "
+            "divide heads, kv_heads and ffn, and be at most vocab; use one of tp = 1, 2");
+}
+
+TEST(CheckLayout, RefusesSequenceParallelismOfOneTensorRank) {
+  EXPECT_EQ(refusal({.sp = true}),
+            "[layout] sp = 1 with tp = 1: must be 0 without tensor-parallel ranks to cut a "
+            "sequence over; use sp = 0, or tp = 2 or more");
+}
+
+TEST(CheckLayout, NamesTheNearestSequencesThatSequenceParallelismCuts) {
+  const Batch batch = {.seq = 15, .micro_batch = 2, .global_batch = 8};
+  EXPECT_EQ(refusal({.tp = 4, .sp = true}, batch),
+            "[layout] sp = 1 and tp = 4 with [batch] micro_batch = 2 and seq = 15: micro_batch * "
+            "seq = 30 must be a multiple of tp; use seq = 14 or 16, or micro_batch = 4");
+  EXPECT_EQ(refusal({.tp = 4, .sp = true}, {.seq = 14, .micro_batch = 2, .global_batch = 8}), "");
+  EXPECT_EQ(refusal({.tp = 4, .sp = true}, {.seq = 15, .micro_batch = 4, .global_batch = 8}), "");
+}
+
+TEST(CheckLayout, NamesNoSequenceLongerThanTheModelAllows) {
+  const Batch batch = {.seq = 15, .micro_batch = 1, .global_batch = 8};
+  EXPECT_NE(refusal({.tp = 4, .sp = true}, batch, small_llama(15)).find("use seq = 12, or"),
+            std::string::npos);
+}
+
+TEST(CheckLayout, RefusesPipelineFieldsOutOfRange) {
+  EXPECT_EQ(refusal({.chunks = -1}),
+            "[layout] chunks = -1: must be at least 0; use chunks = 0, the schedule's own number");
+  EXPECT_EQ(refusal({.stages = {3, -1}}),
+            "[layout] stages = 3, -1: must be numbers of layers, at least 0; correct them, or "
+            "leave them out for stages of equal cost");
+  const std::string rule = ": must be a name or a path without blanks and \":\"; use 1f1b";
+  EXPECT_EQ(refusal({.schedule = ""}), "[layout] schedule = \"\"" + rule);
+  EXPECT_EQ(refusal({.schedule = "a b.csv"}), "[layout] schedule = \"a b.csv\"" + rule);
+  EXPECT_EQ(refusal({.schedule = "zb-v:2"}), "[layout] schedule = \"zb-v:2\"" + rule);
 }
 
 TEST(CheckLayout, RefusesABucketSizeThatIsNotPositiveAndFinite) {

@@ -58,12 +58,49 @@ std::string write_int(const Layout& layout, const Batch& /*batch*/) {
   return fmt::format("{}", layout.*kMember);
 }
 
-void read_sp(const Field& field, Layout& /*layout*/, Batch& /*batch*/) {
-  if (number_of<int>(field) != 0) refuse(field, "sequence parallelism is not built yet; use sp=0");
+void read_sp(const Field& field, Layout& layout, Batch& /*batch*/) {
+  if (field.value != "0" && field.value != "1")
+    refuse(field, "must be 0 or 1; use for example sp=1");
+  layout.sp = field.value == "1";
 }
 
-void read_schedule(const Field& field, Layout& /*layout*/, Batch& /*batch*/) {
-  refuse(field, "pipeline schedules are not built yet; leave schedule out");
+// "interleaved:2": the chunks stand behind the name.
+void read_schedule(const Field& field, Layout& layout, Batch& /*batch*/) {
+  const std::size_t colon = field.value.find(':');
+  layout.schedule = field.value.substr(0, colon);
+  layout.chunks = 0;
+  if (colon == std::string_view::npos) return;
+  const std::string_view chunks = field.value.substr(colon + 1);
+  const char* const end = chunks.data() + chunks.size();
+  const auto [stop, error] = std::from_chars(chunks.data(), end, layout.chunks);
+  if (error == std::errc{} && stop == end && layout.chunks >= 1) return;
+  refuse(field,
+         fmt::format("chunks behind \":\" must be a whole number >= 1; use for example {}={}:2",
+                     field.key, layout.schedule));
+}
+
+std::string write_schedule(const Layout& layout, const Batch& /*batch*/) {
+  if (layout.pp == 1) return "";
+  return layout.chunks == 0 ? layout.schedule
+                            : fmt::format("{}:{}", layout.schedule, layout.chunks);
+}
+
+void read_stages(const Field& field, Layout& layout, Batch& /*batch*/) {
+  layout.stages.clear();
+  for (std::size_t begin = 0; begin <= field.value.size() && !field.value.empty();) {
+    const std::size_t end = std::min(field.value.find(',', begin), field.value.size());
+    std::int64_t num_layers = 0;
+    const auto [stop, error] =
+        std::from_chars(field.value.data() + begin, field.value.data() + end, num_layers);
+    if (error != std::errc{} || stop != field.value.data() + end)
+      refuse(field, "must be whole numbers with commas between; use for example stages=3,3,2");
+    layout.stages.push_back(num_layers);
+    begin = end + 1;
+  }
+}
+
+std::string write_stages(const Layout& layout, const Batch& /*batch*/) {
+  return fmt::format("{}", fmt::join(layout.stages, ","));
 }
 
 struct Key {
@@ -72,7 +109,7 @@ struct Key {
   std::string (*write)(const Layout& layout, const Batch& batch);  // "": left out of the line
 };
 
-constexpr std::array<Key, 12> kKeys = {{
+constexpr std::array<Key, 13> kKeys = {{
     {"pp", read_int<&Layout::pp>, write_int<&Layout::pp>},
     {"dp", read_int<&Layout::dp>, write_int<&Layout::dp>},
     {"cp", read_int<&Layout::cp>, write_int<&Layout::cp>},
@@ -81,14 +118,16 @@ constexpr std::array<Key, 12> kKeys = {{
      [](const Layout& layout, const Batch&) {
        return layout.ep == Layout{}.ep ? "" : fmt::format("{}", layout.ep);
      }},
-    {"sp", read_sp, [](const Layout&, const Batch&) { return std::string("0"); }},
+    {"sp", read_sp,
+     [](const Layout& layout, const Batch&) { return std::string(layout.sp ? "1" : "0"); }},
     {"zero", read_int<&Layout::zero>, write_int<&Layout::zero>},
     {"mbs",
      [](const Field& field, Layout&, Batch& batch) {
        batch.micro_batch = number_of<std::int64_t>(field);
      },
      [](const Layout&, const Batch& batch) { return fmt::format("{}", batch.micro_batch); }},
-    {"schedule", read_schedule, [](const Layout&, const Batch&) { return std::string(); }},
+    {"schedule", read_schedule, write_schedule},
+    {"stages", read_stages, write_stages},
     {"dp_sync",
      [](const Field& field, Layout& layout, Batch&) {
        layout.dp_sync = enumerator_of(field, dp_sync_name);

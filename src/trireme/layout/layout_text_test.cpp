@@ -104,10 +104,69 @@ TEST(LayoutText, AnUnknownStrategyNamesTheNearestOne) {
             "dp_sync=overlapped");
 }
 
-TEST(LayoutText, WhatIsNotBuiltIsRefusedByName) {
-  EXPECT_EQ(parse_error("sp=1"), "[layout] sp=1: sequence parallelism is not built yet; use sp=0");
-  EXPECT_EQ(parse_error("schedule=1f1b"),
-            "[layout] schedule=1f1b: pipeline schedules are not built yet; leave schedule out");
+TEST(LayoutText, NamesScheduleAndStagesOfAPipeline) {
+  const Layout layout = {
+      .pp = 2, .tp = 2, .sp = true, .schedule = "interleaved", .chunks = 2, .stages = {2, 1, 1, 2}};
+  EXPECT_EQ(layout_text(layout, {}),
+            "pp=2 dp=1 cp=1 tp=2 sp=1 zero=0 mbs=1 schedule=interleaved:2 stages=2,1,1,2 "
+            "dp_sync=overlapped recompute=none");
+}
+
+TEST(LayoutText, LeavesOutChunksThatAreTheSchedulesOwn) {
+  EXPECT_EQ(layout_text({.pp = 2, .schedule = "zb-v"}, {}),
+            "pp=2 dp=1 cp=1 tp=1 sp=0 zero=0 mbs=1 schedule=zb-v dp_sync=overlapped "
+            "recompute=none");
+}
+
+class PipelineText : public testing::TestWithParam<Layout> {};
+
+TEST_P(PipelineText, ParsesBack) {
+  Layout parsed = {.schedule = "gpipe", .chunks = 7};
+  Batch batch;
+  parse_layout_text(layout_text(GetParam(), {}), parsed, batch);
+  EXPECT_EQ(parsed, GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    LayoutText, PipelineText,
+    testing::Values(Layout{.pp = 2}, Layout{.pp = 2, .schedule = "zb-v"},
+                    Layout{.pp = 4, .tp = 2, .sp = true, .schedule = "interleaved", .chunks = 3},
+                    Layout{.pp = 2, .stages = {0, 4}},
+                    Layout{.pp = 2, .schedule = "some/file.csv", .stages = {1, 2, 3, 4}}),
+    [](const auto& test) { return "case" + std::to_string(test.index); });
+
+TEST(LayoutText, AScheduleWithoutChunksHasItsOwnNumber) {
+  Layout layout = {.chunks = 3};
+  Batch batch;
+  parse_layout_text("schedule=zb-v", layout, batch);
+  EXPECT_EQ(layout, (Layout{.schedule = "zb-v", .chunks = 0}));
+}
+
+TEST(LayoutText, StagesCanBeLeftToTheirCost) {
+  Layout layout = {.stages = {1, 2}};
+  Batch batch;
+  parse_layout_text("stages=", layout, batch);
+  EXPECT_EQ(layout, Layout{});
+}
+
+TEST(LayoutText, SequenceParallelismIsOnOrOff) {
+  EXPECT_EQ(parse_error("sp=2"), "[layout] sp=2: must be 0 or 1; use for example sp=1");
+  EXPECT_EQ(parse_error("sp=true"), "[layout] sp=true: must be 0 or 1; use for example sp=1");
+}
+
+TEST(LayoutText, ChunksThatAreNoNumberAreRefused) {
+  const std::string rule =
+      ": chunks behind \":\" must be a whole number >= 1; use for example schedule=zb-v:2";
+  EXPECT_EQ(parse_error("schedule=zb-v:"), "[layout] schedule=zb-v:" + rule);
+  EXPECT_EQ(parse_error("schedule=zb-v:0"), "[layout] schedule=zb-v:0" + rule);
+  EXPECT_EQ(parse_error("schedule=zb-v:2:2"), "[layout] schedule=zb-v:2:2" + rule);
+}
+
+TEST(LayoutText, StagesThatAreNoNumbersAreRefused) {
+  const std::string rule =
+      ": must be whole numbers with commas between; use for example stages=3,3,2";
+  EXPECT_EQ(parse_error("stages=3,"), "[layout] stages=3," + rule);
+  EXPECT_EQ(parse_error("stages=3;2"), "[layout] stages=3;2" + rule);
 }
 
 }  // namespace

@@ -23,13 +23,14 @@ struct ShardBlock {
 struct ParameterShard {
   std::int64_t num_rows = 0;
   std::int64_t num_columns = 0;
-  std::vector<ShardBlock> blocks;
+  std::vector<ShardBlock> blocks = {};
   bool operator==(const ParameterShard&) const = default;
   [[nodiscard]] std::int64_t num_elems() const { return num_rows * num_columns; }
 };
 
-/// `parameter` is a row of the table of `spec`; heads, kv_heads and ffn divide by tp (check_layout).
-/// Vocabulary rows are cut as evenly as can be: rank r holds [r * V / tp, (r + 1) * V / tp).
+/// `parameter` is a row of the table of `spec`; heads, kv_heads and ffn divide by tp
+/// (check_layout). Vocabulary rows are cut as evenly as can be: rank r holds the rows from
+/// first_vocab_row(r) to first_vocab_row(r + 1), floor(r * V / tp).
 [[nodiscard]] ParameterShard tp_shard(const ModelSpec& spec, const Parameter& parameter, int tp,
                                       int tp_rank);
 
@@ -37,7 +38,7 @@ struct ParameterShard {
 /// vocab. Not resolved(): hidden need not be heads * head_dim.
 [[nodiscard]] ModelSpec tp_local_spec(const ModelSpec& spec, int tp, int tp_rank);
 
-/// First row of the vocabulary that the rank holds.
+/// First row of the vocabulary that the rank holds; V for tp_rank == tp.
 [[nodiscard]] std::int64_t first_vocab_row(const ModelSpec& spec, int tp, int tp_rank);
 
 }  // namespace trireme

@@ -115,9 +115,9 @@ std::vector<TableRow> llama_attention_rows(const ModelSpec& spec) {
   if (spec.qk_norm) {
     const std::vector<std::int64_t> shape = {spec.head_dim};
     rows.push_back(
-        {Role::kQNormWeight, "self_attn.q_norm.weight", shape, Tp::kPartialGrad, Kind::kNorm});
+        {Role::kQNormWeight, "self_attn.q_norm.weight", shape, Tp::kPartialByHeads, Kind::kNorm});
     rows.push_back(
-        {Role::kKNormWeight, "self_attn.k_norm.weight", shape, Tp::kPartialGrad, Kind::kNorm});
+        {Role::kKNormWeight, "self_attn.k_norm.weight", shape, Tp::kPartialByHeads, Kind::kNorm});
   }
   rows.push_back({Role::kProjWeight,
                   "self_attn.o_proj.weight",
@@ -167,7 +167,7 @@ std::vector<TableRow> gpt2_attention_rows(const ModelSpec& spec) {
       conv1d(Role::kQkvWeight, "attn.c_attn.weight", {qkv, hidden}, Tp::kRows),
       {Role::kQkvBias, "attn.c_attn.bias", {qkv}, Tp::kRows, Kind::kBias},
       conv1d(Role::kProjWeight, "attn.c_proj.weight", {hidden, hidden}, Tp::kColumns),
-      {Role::kProjBias, "attn.c_proj.bias", {hidden}, Tp::kPartialGrad, Kind::kBias},
+      {Role::kProjBias, "attn.c_proj.bias", {hidden}, Tp::kReplicated, Kind::kBias},
   };
 }
 
@@ -179,7 +179,7 @@ std::vector<TableRow> gpt2_mlp_rows(const ModelSpec& spec) {
       conv1d(Role::kUpWeight, "mlp.c_fc.weight", {ffn, hidden}, Tp::kRows),
       {Role::kUpBias, "mlp.c_fc.bias", {ffn}, Tp::kRows, Kind::kBias},
       conv1d(Role::kDownWeight, "mlp.c_proj.weight", {hidden, ffn}, Tp::kColumns),
-      {Role::kDownBias, "mlp.c_proj.bias", {hidden}, Tp::kPartialGrad, Kind::kBias},
+      {Role::kDownBias, "mlp.c_proj.bias", {hidden}, Tp::kReplicated, Kind::kBias},
   };
 }
 
@@ -219,7 +219,7 @@ FamilyTable gpt2_table(const ModelSpec& spec) {
                     {Role::kPositionTable,
                      "transformer.wpe.weight",
                      {spec.max_seq, hidden},
-                     Tp::kPartialGrad,
+                     Tp::kReplicated,
                      Kind::kMatrix}},
           .attention = gpt2_attention_rows(spec),
           .mlp = gpt2_mlp_rows(spec),

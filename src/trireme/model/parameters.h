@@ -37,9 +37,11 @@ enum class ParameterRole : std::uint8_t {
 
 /// How a tensor-parallel group of t ranks holds a parameter.
 enum class TpSharding : std::uint8_t {
-  kReplicated,   ///< the same on each rank
+  kReplicated,   ///< the same on each rank, and so is its gradient
   kPartialGrad,  ///< the same on each rank, but under sequence parallelism each has a part of the
                  ///< gradient
+  kPartialByHeads,  ///< the same on each rank, but each has its own heads' part of the gradient,
+                    ///< with or without sequence parallelism
   kRows,  ///< dim 0 (output features or vocabulary) is split; of a fused root each of q, k, v (also
           ///< of gpt2's c_attn, which is one view) or gate, up on its own
   kColumns,  ///< dim 1 (input features) is split

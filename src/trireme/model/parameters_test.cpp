@@ -215,9 +215,15 @@ TEST(ParameterTable, TensorRanksSplitTheBiasesOfSplitOutputsOnly) {
   const ParameterTable table(small_gpt2());
   EXPECT_EQ(row_of(table, ParameterRole::kQkvBias, 0).tp_sharding, TpSharding::kRows);
   EXPECT_EQ(row_of(table, ParameterRole::kUpBias, 0).tp_sharding, TpSharding::kRows);
-  EXPECT_EQ(row_of(table, ParameterRole::kProjBias, 0).tp_sharding, TpSharding::kPartialGrad);
-  EXPECT_EQ(row_of(table, ParameterRole::kDownBias, 0).tp_sharding, TpSharding::kPartialGrad);
-  EXPECT_EQ(row_of(table, ParameterRole::kPositionTable).tp_sharding, TpSharding::kPartialGrad);
+  EXPECT_EQ(row_of(table, ParameterRole::kProjBias, 0).tp_sharding, TpSharding::kReplicated);
+  EXPECT_EQ(row_of(table, ParameterRole::kDownBias, 0).tp_sharding, TpSharding::kReplicated);
+  EXPECT_EQ(row_of(table, ParameterRole::kPositionTable).tp_sharding, TpSharding::kReplicated);
+}
+
+TEST(ParameterTable, HeadNormsHaveAGradientOfEachRanksHeads) {
+  const ParameterTable table(known_models::qwen3_32b());
+  EXPECT_EQ(row_of(table, ParameterRole::kQNormWeight, 0).tp_sharding, TpSharding::kPartialByHeads);
+  EXPECT_EQ(row_of(table, ParameterRole::kKNormWeight, 0).tp_sharding, TpSharding::kPartialByHeads);
 }
 
 TEST(ParameterTable, MatricesDecayVectorsDoNot) {

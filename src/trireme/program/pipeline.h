@@ -17,16 +17,21 @@ struct StageLayers {
   bool operator==(const StageLayers&) const = default;
 };
 
-/// The pipeline of a layout. With pp = 1: one stage, micro-batches in ascending order.
+/// The pipeline of a layout. With pp = 1: one stage, the backward of each micro-batch right after
+/// its forward ("none"), whatever layout.schedule is.
 class Pipeline {
  public:
-  /// Training: the orders of layout.schedule. Throws UsageError naming field, values, rule and
-  /// remedy for an unknown schedule, for a number of chunks or micro-batches that it does not have,
-  /// for stages that do not cover the layers, and for more stages than layers.
+  /// Training: the orders of layout.schedule, which is read from a file if it is no schedule's name
+  /// and contains "/" or ends in ".csv". `num_micro_batches` >= 1. Throws UsageError naming field,
+  /// values, rule and remedy for an unknown schedule, for a number of chunks or micro-batches that
+  /// it does not have, for stages that do not cover the layers, for more stages than layers, and
+  /// for a file that cannot be read, whose ranks or micro-batches are others, or whose ranks wait
+  /// for each other.
   Pipeline(const ModelSpec& spec, const Layout& layout, int num_micro_batches);
 
   /// Evaluation: forwards alone, on the same stages, for any number of micro-batches. Micro-batches
-  /// pass through the chunks of a rank in groups of pp.
+  /// pass through the chunks of a rank in groups of pp. Of a bidirectional schedule one direction
+  /// is left: stage s on rank s. Throws as the constructor does.
   [[nodiscard]] static Pipeline forward_only(const ModelSpec& spec, const Layout& layout,
                                              int num_micro_batches);
 
@@ -51,8 +56,8 @@ class Pipeline {
   [[nodiscard]] bool is_bidirectional() const { return is_bidirectional_; }
 
  private:
-  Pipeline(std::vector<StageLayers> stages, std::vector<std::vector<int>> stages_of,
-           Schedule schedule, bool is_bidirectional);
+  /// The stages where `schedule` computes them.
+  Pipeline(const ModelSpec& spec, const Layout& layout, Schedule schedule);
 
   std::vector<StageLayers> stages_;
   std::vector<std::vector<int>> stages_of_;  ///< by rank of the pipeline
@@ -61,10 +66,11 @@ class Pipeline {
   bool is_bidirectional_ = false;
 };
 
-/// Layers of each stage so that the most expensive stage costs least, at least one each. Cost of a
-/// layer and of the head: FLOPs of a token (flops.h); the embedding is a lookup and counts nothing.
-/// What is left over goes to later stages, which keep fewer activations.
-[[nodiscard]] std::vector<std::int64_t> balanced_stages(const ModelSpec& spec, std::int64_t seq,
-                                                        int num_stages);
+/// Layers of each stage so that the most expensive stage costs least, at least one each. The cost
+/// is the number of parameters in matrix products: of a layer qkv, proj, up and down, of the last
+/// stage also the head; the embedding is a lookup and costs nothing. Other stages are as even as
+/// can be, and what is left over goes to later ones, which keep fewer activations. InternalError
+/// unless 1 <= num_stages <= layers.
+[[nodiscard]] std::vector<std::int64_t> balanced_stages(const ModelSpec& spec, int num_stages);
 
 }  // namespace trireme

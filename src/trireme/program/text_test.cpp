@@ -136,8 +136,8 @@ TEST(ProgramTextError, RefusesAParameterThatIsMissing) {
 }
 
 TEST(ProgramTextError, RefusesALayoutThatIsNotBuilt) {
-  const std::string error = parse_error(replaced(small_text(), "pp=1", "pp=2"));
-  EXPECT_NE(error.find("pp = 2"), std::string::npos) << error;
+  const std::string error = parse_error(replaced(small_text(), "cp=1", "cp=2"));
+  EXPECT_NE(error.find("cp = 2"), std::string::npos) << error;
 }
 
 // Files that parse, but not into a right program
