@@ -62,6 +62,7 @@ struct ModelWiring::Builder {
         num_layers(narrow<int>(program.request.spec.layers)) {
     if (is_tp && has_loss())
       num_chunks = narrow<int>(div_ceil(token_shape(program).tokens(), kHeadChunkTokens));
+    wiring.num_head_chunks_ = num_chunks;
   }
 
   [[nodiscard]] bool has_loss() const {

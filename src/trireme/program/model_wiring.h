@@ -66,6 +66,8 @@ class ModelWiring {
   [[nodiscard]] bool is_due(int number, int micro_batch) const {
     return model_.pipeline().rank_of(part(number).stage, micro_batch) == model_.coord().pp;
   }
+  /// Chunks of tokens of a head whose vocabulary is sharded; 0 = it is not.
+  [[nodiscard]] int num_head_chunks() const { return num_head_chunks_; }
   /// The stage loads something.
   [[nodiscard]] bool loads(int stage) const;
 
@@ -77,6 +79,7 @@ class ModelWiring {
   bool has_dropout_ = false;
   bool has_labels_ = false;
   int num_keys_ = 0;
+  int num_head_chunks_ = 0;
   std::vector<WiredPart> parts_;
   std::vector<int> numbers_;  ///< by (layer, chunk or stage, part, site)
 };

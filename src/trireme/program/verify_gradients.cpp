@@ -1,33 +1,49 @@
 // V10, V15 and V17 of one rank: abstract values of gradient bytes. A byte's value is the set of
-// (micro-batch, copy) contributions that it sums, and whether it is summed over dp.
+// (micro-batch, copy) contributions that it sums, and the groups of ranks over which it is summed.
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 
 #include <fmt/format.h>
 
-#include "trireme/program/model_wiring.h"
+#include "trireme/base/units.h"
 #include "trireme/program/verify_step.h"
 
 namespace trireme {
 namespace {
 
-/// Contributions of one copy come in ascending order (V17), so count and last describe the set.
-struct Contributions {
-  int count = 0;
-  int last = -1;
-};
+/// Contributions of one copy come in the order of the schedule (V17), so their number describes the
+/// set.
+using Contributions = int;
 
 constexpr int kAsParameter =
     0;  ///< the copy of every untied parameter, and a tied table's as embedding
 constexpr int kAsHead = 1;
 
-enum class Reduction : std::uint8_t { kLocal, kReduced, kGarbage };
+/// Sets of groups, as bits.
+using Groups = unsigned;
+constexpr std::array<std::string_view, 4> kGroups = {"dp", "tp", kTiedGroup, kMirrorGroup};
+
+Groups group_bit(std::string_view group) {
+  const auto found = std::find(kGroups.begin(), kGroups.end(), group);
+  return found == kGroups.end() ? 0 : 1U << static_cast<unsigned>(found - kGroups.begin());
+}
+
+std::string groups_text(Groups groups) {
+  std::string text;
+  for (const std::string_view group : kGroups) {
+    if ((groups & group_bit(group)) != 0)
+      text += fmt::format("{}{}", text.empty() ? "" : " and ", group);
+  }
+  return text.empty() ? "no group" : text;
+}
 
 struct GradientAtom {
   int row = -1;  ///< of the parameter table; -1: padding
   std::array<Contributions, 2> copies{};
-  Reduction reduction = Reduction::kLocal;
+  Groups summed = 0;
+  bool is_garbage = false;  ///< outside this rank's shard
   bool is_zeroed = false;
   std::int8_t num_in_norm = 0;
 };
@@ -35,7 +51,13 @@ struct GradientAtom {
 class GradientCheck {
  public:
   explicit GradientCheck(const StepView& step)
-      : step_(step), wiring_(step.program), atoms_(static_cast<std::size_t>(step.atoms.size())) {
+      : step_(step), wiring_(step.wiring), atoms_(static_cast<std::size_t>(step.atoms.size())) {
+    find_orders();
+    for (std::size_t row = 0; row < step.program.parameters.size(); ++row) {
+      Groups& due = due_groups_.emplace_back(step.dp > 1 ? group_bit("dp") : 0);
+      for (const std::string_view group : step.model().gradient_groups(row))
+        due |= group_bit(group);
+    }
     for (std::size_t row = 0; row < step.program.parameters.size(); ++row) {
       const ParameterSlot& slot = step.program.parameters[row];
       if (slot.gradient.buffer >= 0) own(step.atoms.of(slot.gradient), row);
@@ -50,6 +72,25 @@ class GradientCheck {
   }
 
  private:
+  /// The micro-batches of each stage in the order in which this rank computes its gradients.
+  void find_orders() {
+    const Pipeline& pipeline = wiring_.model().pipeline();
+    orders_.resize(static_cast<std::size_t>(pipeline.num_stages()));
+    const int rank = wiring_.model().coord().pp;
+    for (const ScheduleStep& step : pipeline.schedule().orders[static_cast<std::size_t>(rank)]) {
+      for_each_op(step, [this](const StageOp& op) {
+        StageOrders& orders = orders_[static_cast<std::size_t>(op.stage)];
+        if (makes_input_gradient(op.phase)) orders.of_inputs.push_back(op.micro_batch);
+        if (op.phase == Phase::kBackward || op.phase == Phase::kBackwardWeight)
+          orders.of_weights.push_back(op.micro_batch);
+      });
+    }
+  }
+  struct StageOrders {
+    std::vector<int> of_inputs;
+    std::vector<int> of_weights;
+  };
+
   void own(AtomSpan span, std::size_t row) {
     for (int atom = span.begin; atom < span.end; ++atom) this->at(atom).row = static_cast<int>(row);
   }
@@ -97,7 +138,8 @@ class GradientCheck {
         at(atom) = {.row = at(atom).row, .is_zeroed = true};
       return std::nullopt;
     }
-    if (instruction.op == Op::kAllReduce) return reduce(place, use, span);
+    if (instruction.op == Op::kAllReduce)
+      return reduce(place, use, span, instruction.comm ? instruction.comm->group : "");
     if (!is_backward(instruction.op))
       return fault("V10", place, use, -1, "written", "gradients from backward parts only");
     return contribute(place, call, instruction, u);
@@ -109,7 +151,7 @@ class GradientCheck {
   std::optional<Violation> contribute(At place, const Call& call, const Instruction& instruction,
                                       std::size_t u) {
     const Use& use = instruction.uses[u];
-    const int number = wiring_.number(instruction.part, instruction.layer, instruction.site);
+    const int number = wiring_.number(instruction);
     const ParameterUse* due = nullptr;
     for (const ParameterUse& gradient : wiring_.part(number).gradients) {
       if (gradient.role == use.role) due = &gradient;
@@ -125,17 +167,23 @@ class GradientCheck {
     }
     const AtomSpan span = step_.atoms_of(place, u);
     for (int atom = span.begin; atom < span.end; ++atom) {
-      if (auto found = add_one(place, use, atom, due->is_head_copy ? kAsHead : kAsParameter,
-                               call.micro_batch))
+      if (auto found = add_one(place, instruction, use, atom,
+                               {due->is_head_copy ? kAsHead : kAsParameter, call.micro_batch}))
         return found;
     }
     return std::nullopt;
   }
 
-  std::optional<Violation> add_one(At place, const Use& use, int atom, int copy, int micro_batch) {
+  struct Contribution {
+    int copy = 0;
+    int micro_batch = 0;
+  };
+  std::optional<Violation> add_one(At place, const Instruction& instruction, const Use& use,
+                                   int atom, Contribution contribution) {
     GradientAtom& value = at(atom);
-    if (value.reduction != Reduction::kLocal) {
-      return fault("V10", place, use, atom, "already reduced over dp",
+    if (value.summed != 0) {
+      return fault("V10", place, use, atom,
+                   fmt::format("already reduced over {}", groups_text(value.summed)),
                    "all contributions before the reduction");
     }
     if (use.access == Access::kWrite) {
@@ -144,18 +192,28 @@ class GradientCheck {
     } else if (value.is_zeroed) {
       return fault("V4", place, use, atom, "added to zeros", "mode W for the first contribution");
     }
-    Contributions& sum = value.copies[static_cast<std::size_t>(copy)];
-    if (sum.count > 0 && sum.last == micro_batch) {
+    const StageOrders& orders = orders_[static_cast<std::size_t>(
+        wiring_.part(wiring_.number(instruction)).stage)];
+    const std::vector<int>& order =
+        instruction.op == Op::kBackwardWeight ? orders.of_weights : orders.of_inputs;
+    const int chunks = instruction.chunk < 0 ? 1 : wiring_.num_head_chunks();
+    Contributions& sum = value.copies[static_cast<std::size_t>(contribution.copy)];
+    const auto turn = static_cast<std::size_t>(sum / chunks);
+    const bool is_next = turn < order.size() && order[turn] == contribution.micro_batch &&
+                         (chunks == 1 || sum % chunks == instruction.chunk);
+    if (is_next) {
+      ++sum;
+      return std::nullopt;
+    }
+    const auto end = order.begin() + static_cast<std::ptrdiff_t>(std::min(turn, order.size()));
+    if (std::find(order.begin(), end, contribution.micro_batch) != end) {
       return fault("V10", place, use, atom,
-                   fmt::format("a second contribution of micro-batch {}", micro_batch), "one");
+                   fmt::format("a second contribution of micro-batch {}", contribution.micro_batch),
+                   "one");
     }
-    if (sum.last > micro_batch) {
-      return fault("V17", place, use, atom,
-                   fmt::format("micro-batch {} added after {}", micro_batch, sum.last),
-                   "ascending micro-batches");
-    }
-    sum = {.count = sum.count + 1, .last = micro_batch};
-    return std::nullopt;
+    return fault("V17", place, use, atom,
+                 fmt::format("micro-batch {} added as number {}", contribution.micro_batch, turn),
+                 "the order of the schedule");
   }
 
   /// y += x of a tied table's two gradients.
@@ -175,13 +233,13 @@ class GradientCheck {
     const GradientAtom added = at(from.begin);
     for (int atom = to.begin; atom < to.end; ++atom) {
       GradientAtom& value = at(atom);
-      if (value.reduction != Reduction::kLocal || added.reduction != Reduction::kLocal) {
-        return fault("V10", place, *y, atom, "already reduced over dp",
+      if (value.summed != 0 || added.summed != 0) {
+        return fault("V10", place, *y, atom, "already reduced",
                      "the sum of both copies before the reduction");
       }
       for (std::size_t copy = 0; copy < value.copies.size(); ++copy) {
-        if (added.copies[copy].count == 0) continue;
-        if (value.copies[copy].count > 0) {
+        if (added.copies[copy] == 0) continue;
+        if (value.copies[copy] > 0) {
           return fault("V10", place, *y, atom, "a copy that it already holds",
                        "each tied copy once");
         }
@@ -194,13 +252,22 @@ class GradientCheck {
   // Reductions
   // -------------------------------------------------------------------------------------------
 
-  std::optional<Violation> reduce(At place, const Use& use, AtomSpan span) {
+  std::optional<Violation> reduce(At place, const Use& use, AtomSpan span,
+                                  std::string_view group) {
+    const Groups bit = group_bit(group);
     for (int atom = span.begin; atom < span.end; ++atom) {
       GradientAtom& value = at(atom);
-      if (value.reduction != Reduction::kLocal) {
-        return fault("V10", place, use, atom, "already reduced over dp", "one reduction");
+      const Groups due =
+          value.row < 0 ? group_bit("dp") : due_groups_[static_cast<std::size_t>(value.row)];
+      if ((due & bit) == 0) {
+        return fault("V10", place, use, atom, fmt::format("summed over {}", group),
+                     fmt::format("{} for this gradient", groups_text(due)));
       }
-      value.reduction = Reduction::kReduced;
+      if ((value.summed & bit) != 0) {
+        return fault("V10", place, use, atom, fmt::format("already reduced over {}", group),
+                     "one reduction");
+      }
+      value.summed |= bit;
     }
     return std::nullopt;
   }
@@ -215,10 +282,10 @@ class GradientCheck {
       return fault("V10", place, *shard, -1, "as shard",
                    own ? range_label(step_.program, *own) : "data that divides by dp");
     }
-    if (auto found = reduce(place, *data, step_.atoms.of(data->range))) return found;
+    if (auto found = reduce(place, *data, step_.atoms.of(data->range), "dp")) return found;
     const AtomSpan whole = step_.atoms.of(data->range), kept = step_.atoms.of(shard->range);
     for (int atom = whole.begin; atom < whole.end; ++atom) {
-      if (atom < kept.begin || atom >= kept.end) at(atom).reduction = Reduction::kGarbage;
+      if (atom < kept.begin || atom >= kept.end) at(atom).is_garbage = true;
     }
     return std::nullopt;
   }
@@ -226,25 +293,35 @@ class GradientCheck {
   // Uses
   // -------------------------------------------------------------------------------------------------
 
-  [[nodiscard]] int num_copies(int row) const {
-    return step_.program.parameters[static_cast<std::size_t>(row)].head_gradient ? 2 : 1;
+  /// Contributions that this rank owes to a copy of a row.
+  [[nodiscard]] int num_due(int row, int copy) const {
+    const LocalModel& model = wiring_.model();
+    const auto r = static_cast<std::size_t>(row);
+    const bool is_head = row == narrow<int>(model.table().head_index());
+    const bool is_tied = step_.program.request.spec.tied && is_head;
+    if (copy == kAsHead && !is_tied) return 0;
+    const std::vector<int> stages = model.stages_of_row(r);
+    const int stage = copy == kAsHead ? stages.back() : stages.front();
+    const StageOrders& orders = orders_[static_cast<std::size_t>(stage)];
+    const bool is_chunked = is_head && (copy == kAsHead) == is_tied && wiring_.num_head_chunks() > 0;
+    return narrow<int>(orders.of_weights.size()) * (is_chunked ? wiring_.num_head_chunks() : 1);
   }
 
   /// What keeps a gradient byte from being complete; nothing if it is.
   [[nodiscard]] std::optional<Finding> incompleteness(const GradientAtom& value) const {
-    const int due = step_.program.num_micro_batches;
-    for (int copy = 0; copy < num_copies(value.row); ++copy) {
-      const int count = value.copies[static_cast<std::size_t>(copy)].count;
+    for (const int copy : {kAsParameter, kAsHead}) {
+      const int count = value.copies[static_cast<std::size_t>(copy)];
+      const int due = num_due(value.row, copy);
       if (count == due) continue;
-      return Finding{fmt::format("{} contributions{}", count, copy == kAsHead ? " as head" : ""),
-                     fmt::format("one of each of {} micro-batches", due)};
-    }
-    if (value.reduction == Reduction::kGarbage)
-      return Finding{"outside this rank's shard", "the reduced shard"};
-    if ((value.reduction == Reduction::kReduced) != (step_.dp > 1)) {
       return Finding{
-          step_.dp > 1 ? "not reduced over dp" : "reduced over dp",
-          fmt::format("{} for dp={}", step_.dp > 1 ? "one reduction" : "none", step_.dp)};
+          fmt::format("{} contributions{}", count, copy == kAsHead ? " as head" : ""),
+          fmt::format("{}, one of each micro-batch", due)};
+    }
+    if (value.is_garbage) return Finding{"outside this rank's shard", "the reduced shard"};
+    const Groups due = due_groups_[static_cast<std::size_t>(value.row)];
+    if (value.summed != due) {
+      return Finding{fmt::format("reduced over {}", groups_text(value.summed)),
+                     fmt::format("a reduction over {}", groups_text(due))};
     }
     return std::nullopt;
   }
@@ -283,24 +360,29 @@ class GradientCheck {
 
   /// Every complete gradient byte is in the norm when the coefficient is made.
   std::optional<Violation> check_norm(At place) const {
-    for (const ParameterSlot& slot : step_.program.parameters) {
+    for (std::size_t row = 0; row < step_.program.parameters.size(); ++row) {
+      const ParameterSlot& slot = step_.program.parameters[row];
       if (slot.gradient.buffer < 0) continue;
+      const int due = step_.model().counts_in_norm(row) ? 1 : 0;
       const AtomSpan span = step_.atoms.of(slot.gradient);
       for (int atom = span.begin; atom < span.end; ++atom) {
-        if (at(atom).num_in_norm == 1 || at(atom).reduction == Reduction::kGarbage) continue;
+        if (at(atom).num_in_norm == due || at(atom).is_garbage) continue;
         return violation(
             step_.program, "V15", place,
-            {fmt::format("{}, of parameter {}, not in the norm",
-                         range_label(step_.program, step_.atoms.range_of(atom)), at(atom).row),
-             "every complete gradient in the norm once"});
+            {fmt::format("{}, of parameter {}, {} in the norm",
+                         range_label(step_.program, step_.atoms.range_of(atom)), at(atom).row,
+                         due == 1 ? "not" : "also"),
+             "every complete gradient in the norm of one rank of those that hold it"});
       }
     }
     return std::nullopt;
   }
 
   const StepView& step_;
-  ModelWiring wiring_;
+  const ModelWiring& wiring_;
   std::vector<GradientAtom> atoms_;
+  std::vector<StageOrders> orders_;  ///< by stage
+  std::vector<Groups> due_groups_;   ///< by row
 };
 
 }  // namespace

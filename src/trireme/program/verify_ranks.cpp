@@ -1,4 +1,4 @@
-// V6 and V7, what the ranks of a communicator owe each other, and V15 across ranks.
+// V6 and V7, what the ranks of a communicator owe each other, V15 across ranks, and V18.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -51,12 +51,12 @@ std::optional<Violation> check_event(const Program& program, const Event& event)
   const Op op = event.instruction->op;
   const std::string_view rule = is_message(op) ? "V7" : "V6";
   const Comm& comm = event.comm();
-  const auto axis = axis_of(comm.group);
-  if (!axis) {
+  const auto extent = static_cast<int>(group_ranks(program.request, comm.group).size());
+  if (extent == 0) {
     return violation(program, rule, event.at,
-                     {fmt::format("communicator '{}'", comm.group), "an axis of the mesh"});
+                     {fmt::format("communicator '{}'", comm.group),
+                      "an axis of the mesh, or a pair of stages that this rank belongs to"});
   }
-  const int extent = program.request.layout.mesh().extent(*axis);
   if (is_message(op) && (comm.peer < 0 || comm.peer >= extent)) {
     return violation(program, rule, event.at,
                      {fmt::format("peer {}", comm.peer), fmt::format("a rank of {}", extent)});
@@ -153,9 +153,9 @@ class PeerCheck {
            a.bytes == b.bytes;
   }
 
-  /// Ranks reduce bytes with bytes: a parameter must lie at the same place on each.
+  /// Ranks reduce bytes with bytes: a parameter must lie at the same place on each replica.
   [[nodiscard]] std::optional<Violation> check_slots(const Program& program) const {
-    const Program& first = programs_.front();
+    const Program& first = first_replica(program);
     for (std::size_t row = 0; row < first.parameters.size(); ++row) {
       const ParameterSlot& mine = program.parameters[row];
       const ParameterSlot& theirs = first.parameters[row];
@@ -169,6 +169,19 @@ class PeerCheck {
                        first.request.rank)});
     }
     return std::nullopt;
+  }
+
+  /// The first program given that differs from this one along dp alone.
+  [[nodiscard]] const Program& first_replica(const Program& program) const {
+    const Mesh mesh = program.request.layout.mesh();
+    const auto place = [&](const Program& of) {
+      MeshCoord coord = mesh.coord_of(of.request.rank);
+      coord.dp = 0;
+      return mesh.rank_of(coord);
+    };
+    return *std::find_if(programs_.begin(), programs_.end(), [&](const Program& other) {
+      return place(other) == place(program);
+    });
   }
 
   /// Communicators that `p` or its peers use.
@@ -210,12 +223,13 @@ class PeerCheck {
     const int peer_rank = programs_[peer].request.rank;
     for (std::size_t k = 0; k < std::min(mine.size(), theirs.size()); ++k) {
       const auto key = [](const Event& event) {
-        return std::tuple(event.instruction->op, event.comm().elems, event.comm().dtype);
+        return std::tuple(event.instruction->op, event.comm().elems, event.comm().dtype,
+                          event.comm().is_max);
       };
       const Range& data = mine[k].instruction->find(Role::kData)->range;
       const Range& due = theirs[k].instruction->find(Role::kData)->range;
       if (key(mine[k]) == key(theirs[k])) {
-        if (is_same_place(programs_[p], data, programs_[peer], due)) continue;
+        if (is_same_data(p, data, peer, due, group)) continue;
         return violation(
             programs_[p], "V6", mine[k].at, Role::kData, data,
             {fmt::format("as number {} on '{}'", k, group),
@@ -229,6 +243,24 @@ class PeerCheck {
     return violation(programs_[p], "V6",
                      {fmt::format("{} collectives on '{}'", mine.size(), group),
                       fmt::format("{}, as on rank {}", theirs.size(), peer_rank)});
+  }
+
+  /// Replicas along dp sum the same places; others the same part of the model, or the same scalar.
+  [[nodiscard]] bool is_same_data(std::size_t p, const Range& data, std::size_t peer,
+                                  const Range& due, std::string_view group) const {
+    const Program& mine = programs_[p];
+    const Program& theirs = programs_[peer];
+    const bool is_gradient = mine.buffer(data.buffer).kind == MemoryKind::kGradients;
+    if (group == axis_name(Axis::kDp) || !is_gradient)
+      return is_same_place(mine, data, theirs, due);
+    const int row = row_of(mine, data);
+    return row >= 0 && row == row_of(theirs, due);
+  }
+  [[nodiscard]] static int row_of(const Program& program, const Range& gradient) {
+    for (std::size_t row = 0; row < program.parameters.size(); ++row) {
+      if (program.parameters[row].gradient == gradient) return static_cast<int>(row);
+    }
+    return -1;
   }
 
   /// Messages from `p` to `peer` (SEND), or what `p` expects from `peer` (RECV).
@@ -263,10 +295,11 @@ class PeerCheck {
                                  const std::vector<Event>& received) const {
     const int source = programs_[from].request.rank, target = programs_[to].request.rank;
     for (std::size_t k = 0; k < std::min(sent.size(), received.size()); ++k) {
-      const auto key = [](const Event& event) {
-        return std::tuple(event.comm().tag, event.comm().elems, event.comm().dtype);
+      const auto key = [](const Program& program, const Event& event) {
+        const Call& call = program.calls[static_cast<std::size_t>(event.at.call)];
+        return std::tuple(message_tag(call, event.comm()), event.comm().elems, event.comm().dtype);
       };
-      if (key(sent[k]) == key(received[k])) continue;
+      if (key(programs_[from], sent[k]) == key(programs_[to], received[k])) continue;
       return violation(
           programs_[to], "V7", received[k].at,
           {fmt::format("{} as message {} from rank {}", event_text(received[k]), k, source),
@@ -287,24 +320,30 @@ class PeerCheck {
 // V15 across ranks
 // --------------------------------------------------------------------------------------------------
 
-/// Bytes [begin, end) of a parameter's gradient that a rank adds to the norm.
+/// Bytes [begin, end) of a shard of a parameter's gradient that a rank adds to the norm.
 struct Piece {
   std::int64_t begin = 0;
   std::int64_t end = 0;
   std::size_t program = 0;
 };
 
-/// By row of the parameter table.
-using Cover = std::vector<std::vector<Piece>>;
+/// By row of the parameter table and tp rank whose shard it is; 0 for what is on all of them.
+using Cover = std::map<std::pair<std::size_t, int>, std::vector<Piece>>;
 
-void add_pieces(const Program& program, std::size_t index, Cover& cover) {
+int owner_of_shard(const LocalModel& model, std::size_t row) {
+  const TpSharding sharding = model.row(row).tp_sharding;
+  const bool is_cut = sharding == TpSharding::kRows || sharding == TpSharding::kColumns;
+  return is_cut ? model.coord().tp : 0;
+}
+
+void add_pieces(const Program& program, const LocalModel& model, std::size_t index, Cover& cover) {
   for (const Call& call : program.calls) {
     for (const Instruction& instruction : program.at(call.template_index).instructions) {
       if (instruction.op != Op::kNormSquare) continue;
       const auto row = static_cast<std::size_t>(instruction.parameter);
       const Range& range = instruction.find(Role::kX)->range;
       const std::int64_t begin = range.offset - program.parameters[row].gradient.offset;
-      cover[row].push_back({begin, begin + range.bytes, index});
+      cover[{row, owner_of_shard(model, row)}].push_back({begin, begin + range.bytes, index});
     }
   }
 }
@@ -316,6 +355,21 @@ bool is_sharded(const Program& program) {
   });
 }
 
+// V18
+// --------------------------------------------------------------------------------------------------
+
+/// Everything but which elements a rank owns: those instructions differ among replicas.
+std::vector<std::string> actions(const Program& program) {
+  std::vector<std::string> all;
+  for_each_instruction(program, [&](const Call& call, int, const Instruction& i, int) {
+    if (i.op == Op::kNormSquare || i.op == Op::kOptStep || i.op == Op::kZero) return;
+    all.push_back(fmt::format("{} {} layer={} stage={} chunk={} site={} {} micro_batch={}",
+                              op_name(i.op), part_name(i.part), i.layer, i.stage, i.chunk,
+                              site_name(i.site), stream_name(i.stream), call.micro_batch));
+  });
+  return all;
+}
+
 }  // namespace
 
 std::optional<Violation> check_peers(const std::vector<Program>& programs) {
@@ -325,14 +379,22 @@ std::optional<Violation> check_peers(const std::vector<Program>& programs) {
 std::optional<Violation> check_norm_cover(const std::vector<Program>& programs) {
   if (programs.empty() || programs.front().kind != ProgramKind::kTrain) return std::nullopt;
   const Program& first = programs.front();
-  if (!is_sharded(first)) return std::nullopt;  // each rank has the whole norm, checked by itself
-  const bool has_all_ranks = static_cast<int>(programs.size()) == first.request.layout.world();
-  Cover cover(first.parameters.size());
-  for (std::size_t p = 0; p < programs.size(); ++p) add_pieces(programs[p], p, cover);
-  for (std::size_t row = 0; row < cover.size(); ++row) {
-    auto& pieces = cover[row];
-    const Range& gradient = first.parameters[row].gradient;
-    if (gradient.buffer < 0) continue;
+  const Mesh mesh = first.request.layout.mesh();
+  const bool has_all_ranks = static_cast<int>(programs.size()) == mesh.size();
+  Cover cover;
+  std::map<std::pair<std::size_t, int>, std::int64_t> due_bytes;
+  for (std::size_t p = 0; p < programs.size(); ++p) {
+    // Without sharding over dp each replica has the whole norm: one of them is checked.
+    if (!is_sharded(first) && mesh.coord_of(programs[p].request.rank).dp > 0) continue;
+    const LocalModel model(programs[p]);
+    add_pieces(programs[p], model, p, cover);
+    for (std::size_t row = 0; row < programs[p].parameters.size(); ++row) {
+      const Range& gradient = programs[p].parameters[row].gradient;
+      if (gradient.buffer >= 0) due_bytes[{row, owner_of_shard(model, row)}] = gradient.bytes;
+    }
+  }
+  for (const auto& [key, bytes] : due_bytes) {
+    auto& pieces = cover[key];
     std::sort(pieces.begin(), pieces.end(),
               [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
     std::int64_t covered = 0;
@@ -344,15 +406,35 @@ std::optional<Violation> check_norm_cover(const std::vector<Program>& programs) 
       return violation(programs[piece.program], "V15",
                        {fmt::format("bytes [{}:{}] of the gradient of parameter {} {} the norm",
                                     std::min(piece.begin, covered), std::max(piece.begin, covered),
-                                    row, piece.begin < covered ? "twice in" : "missing in"),
+                                    key.first, piece.begin < covered ? "twice in" : "missing in"),
                         "each element once over all ranks"});
     }
-    if (!has_all_ranks || covered == gradient.bytes) continue;
+    if (!has_all_ranks || covered == bytes) continue;
     return violation(
         first, "V15",
         {fmt::format("bytes [{}:{}] of the gradient of parameter {} missing in the norm", covered,
-                     gradient.bytes, row),
+                     bytes, key.first),
          "each element once over all ranks"});
+  }
+  return std::nullopt;
+}
+
+std::optional<Violation> check_replicas(const std::vector<Program>& programs) {
+  std::map<int, std::pair<const Program*, std::vector<std::string>>> first_of_stage;
+  for (const Program& program : programs) {
+    const int pp = program.request.layout.mesh().coord_of(program.request.rank).pp;
+    std::vector<std::string> own = actions(program);
+    const auto [first, is_new] = first_of_stage.try_emplace(pp, &program, own);
+    if (is_new) continue;
+    const auto& [other, due] = first->second;
+    const auto [mine, theirs] = std::mismatch(own.begin(), own.end(), due.begin(), due.end());
+    if (mine == own.end() && theirs == due.end()) continue;
+    const std::string end = "the end of the step";
+    return violation(
+        program, "V18",
+        {fmt::format("{} as action {}", mine == own.end() ? end : *mine, mine - own.begin()),
+         fmt::format("{}, as on rank {}", theirs == due.end() ? end : *theirs,
+                     other->request.rank)});
   }
   return std::nullopt;
 }

@@ -1,54 +1,76 @@
 // V14: token count, loss and clip coefficient; and, of V15, the reduction of the norm.
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
 #include <fmt/format.h>
 
+#include "trireme/base/units.h"
 #include "trireme/program/verify_step.h"
 
 namespace trireme {
 namespace {
 
-/// What a scalar stands for.
-enum class Scalar : std::uint8_t {
-  kOther,
-  kZero,
-  kZeroOfAll,  ///< zero, summed over dp: the norm of a rank that owns padding only
-  kTokens,
-  kTokensOfAll,
-  kInverse,  ///< 1 / tokens of all ranks
-  kLoss,
-  kLossOfAll,
-  kNorm,
-  kNormOfAll,
-  kCoefficient,
+/// What a scalar stands for on one rank.
+enum class Scalar : std::uint8_t { kOther, kZero, kTokens, kInverse, kLoss, kNorm, kCoefficient };
+
+/// Sets of mesh axes, as bits.
+using Axes = unsigned;
+constexpr Axes bit(Axis axis) {
+  return 1U << static_cast<unsigned>(axis);
+}
+
+/// A scalar and the axes over which it is summed.
+struct Summed {
+  Scalar scalar = Scalar::kOther;
+  Axes over = 0;
+  bool operator==(const Summed&) const = default;
 };
 
-std::string_view scalar_name(Scalar scalar) {
-  constexpr std::array<std::string_view, 11> kNames = {"something else",
-                                                       "zero",
-                                                       "zero summed over dp",
-                                                       "this rank's token count",
-                                                       "the token count summed over dp",
-                                                       "1 / the token count summed over dp",
-                                                       "this rank's loss",
-                                                       "the loss summed over dp",
-                                                       "this rank's squared norm",
-                                                       "the squared norm summed over dp",
-                                                       "this step's clip coefficient"};
-  return kNames.at(static_cast<std::size_t>(scalar));
+std::string summed_name(const Summed& value) {
+  constexpr std::array<std::string_view, 7> kNames = {
+      "something else",     "zero",
+      "the token count",    "1 / the token count of all ranks",
+      "the loss",           "the squared norm",
+      "this step's clip coefficient"};
+  std::string name(kNames.at(static_cast<std::size_t>(value.scalar)));
+  const char* separator = " summed over ";
+  for (const Axis axis : {Axis::kPp, Axis::kDp, Axis::kCp, Axis::kTp}) {
+    if ((value.over & bit(axis)) == 0) continue;
+    name += fmt::format("{}{}", separator, axis_name(axis));
+    separator = " and ";
+  }
+  return name;
 }
 
 class ScalarCheck {
  public:
   explicit ScalarCheck(const StepView& step)
-      : step_(step),
-        is_distributed_(step.dp > 1),
-        values_(static_cast<std::size_t>(step.atoms.size()), Scalar::kOther) {
+      : step_(step), values_(static_cast<std::size_t>(step.atoms.size())) {
+    bool is_sharded = false;
     for (const Template& item : step.program.templates) {
       for (const Instruction& instruction : item.instructions)
-        is_sharded_ = is_sharded_ || instruction.op == Op::kReduceScatter;
+        is_sharded = is_sharded || instruction.op == Op::kReduceScatter;
     }
+    const Axes pp = extended(Axis::kPp), dp = extended(Axis::kDp), tp = extended(Axis::kTp);
+    tokens_over_ = dp;
+    loss_over_ = dp | pp;  // it arises in the last stage, on all ranks of a tp group
+    norm_over_ = pp | tp | (is_sharded ? dp : 0);
+    const LocalModel& model = step.model();
+    const int last = model.pipeline().num_stages() - 1;
+    const bool trains = step.program.kind == ProgramKind::kTrain;
+    for (const ScheduleStep& entry :
+         model.pipeline().schedule().orders[static_cast<std::size_t>(model.coord().pp)]) {
+      for_each_op(entry, [&](const StageOp& op) {
+        const bool has_head = trains ? makes_input_gradient(op.phase) : op.phase == Phase::kForward;
+        if (op.stage == last && has_head) loss_order_.push_back(op.micro_batch);
+      });
+    }
+    num_losses_due_ =
+        narrow<int>(loss_order_.size()) * std::max(1, step.wiring.num_head_chunks());
+    if (const auto loss = step.program.find_buffer("loss"))
+      loss_range_ = step.program.whole(*loss);
   }
 
   std::optional<Violation> run() {
@@ -59,36 +81,33 @@ class ScalarCheck {
   }
 
  private:
-  [[nodiscard]] Scalar total_tokens() const {
-    return is_distributed_ ? Scalar::kTokensOfAll : Scalar::kTokens;
-  }
-  [[nodiscard]] Scalar total_loss() const {
-    return is_distributed_ ? Scalar::kLossOfAll : Scalar::kLoss;
+  [[nodiscard]] Axes extended(Axis axis) const {
+    return step_.program.request.layout.mesh().extent(axis) > 1 ? bit(axis) : 0;
   }
 
-  Scalar& value(int atom) { return values_[static_cast<std::size_t>(atom)]; }
+  Summed& value(int atom) { return values_[static_cast<std::size_t>(atom)]; }
 
-  void set(const Use* use, Scalar scalar) {
+  void set(const Use* use, Summed scalar) {
     if (use == nullptr) return;
     const AtomSpan span = step_.atoms.of(use->range);
     for (int atom = span.begin; atom < span.end; ++atom) value(atom) = scalar;
   }
 
-  /// Operand `role` is there and stands for `due` (or `also`).
+  /// Operand `role` is there and stands for `due` (or for zero, summed as that).
   std::optional<Violation> require(std::string_view rule, At at, const Instruction& instruction,
-                                   Role role, Scalar due, std::optional<Scalar> also = {}) {
+                                   Role role, Summed due, bool may_be_zero = false) {
     const Use* use = instruction.find(role);
     if (use == nullptr) {
-      return violation(
-          step_.program, rule, at,
-          {fmt::format("no operand {}", role_name(role)), std::string(scalar_name(due))});
+      return violation(step_.program, rule, at,
+                       {fmt::format("no operand {}", role_name(role)), summed_name(due)});
     }
     const AtomSpan span = step_.atoms.of(use->range);
     for (int atom = span.begin; atom < span.end; ++atom) {
-      if (value(atom) == due || value(atom) == also) continue;
+      if (value(atom) == due) continue;
+      if (may_be_zero && value(atom) == Summed{Scalar::kZero, due.over}) continue;
       return violation(
           step_.program, rule, at, role, step_.atoms.range_of(atom),
-          {fmt::format("holding {}", scalar_name(value(atom))), std::string(scalar_name(due))});
+          {fmt::format("holding {}", summed_name(value(atom))), summed_name(due)});
     }
     return std::nullopt;
   }
@@ -96,15 +115,15 @@ class ScalarCheck {
   std::optional<Violation> visit(At at, const Call& call, const Instruction& instruction) {
     switch (instruction.op) {
       case Op::kZero:
-        set(instruction.find(Role::kY), Scalar::kZero);
+        set(instruction.find(Role::kY), {Scalar::kZero});
         return std::nullopt;
       case Op::kCount:
         tokens_ = instruction.find(Role::kY);
-        set(tokens_, Scalar::kTokens);
+        set(tokens_, {Scalar::kTokens});
         return std::nullopt;
       case Op::kInverse:
-        set(instruction.find(Role::kY), Scalar::kInverse);
-        return require("V14", at, instruction, Role::kX, total_tokens());
+        set(instruction.find(Role::kY), {Scalar::kInverse});
+        return require("V14", at, instruction, Role::kX, {Scalar::kTokens, tokens_over_});
       case Op::kNormSquare:
         return add_to_norm(at, instruction);
       case Op::kAllReduce:
@@ -112,11 +131,12 @@ class ScalarCheck {
       case Op::kClip:
         return clip(at, instruction);
       case Op::kOptStep:
-        return require("V14", at, instruction, Role::kCoefficient, Scalar::kCoefficient);
+        return require("V14", at, instruction, Role::kCoefficient, {Scalar::kCoefficient});
       default:
         break;
     }
-    if (instruction.part == Part::kHead) return run_head(at, call, instruction);
+    if (instruction.part == Part::kHead || instruction.part == Part::kHeadLoss)
+      return run_head(at, call, instruction);
     return overwrite(at, instruction);
   }
 
@@ -124,19 +144,19 @@ class ScalarCheck {
     for (std::size_t u = 0; u < instruction.uses.size(); ++u) {
       if (!instruction.uses[u].writes()) continue;
       const AtomSpan span = step_.atoms_of(at, u);
-      for (int atom = span.begin; atom < span.end; ++atom) value(atom) = Scalar::kOther;
+      for (int atom = span.begin; atom < span.end; ++atom) value(atom) = {};
     }
     return std::nullopt;
   }
 
   std::optional<Violation> run_head(At at, const Call& call, const Instruction& instruction) {
     if (is_backward(instruction.op)) {
-      auto found = require("V14", at, instruction, Role::kScale, Scalar::kInverse);
+      auto found = require("V14", at, instruction, Role::kScale, {Scalar::kInverse});
       if (found) return found;
     }
     const bool is_first = num_losses_ == 0;
-    auto found =
-        require("V14", at, instruction, Role::kLoss, is_first ? Scalar::kZero : Scalar::kLoss);
+    auto found = require("V14", at, instruction, Role::kLoss,
+                         {is_first ? Scalar::kZero : Scalar::kLoss});
     if (found) return found;
     loss_ = instruction.find(Role::kLoss);
     if (loss_->access != Access::kAccumulate) {
@@ -144,21 +164,22 @@ class ScalarCheck {
                        {fmt::format("with access {}", access_name(loss_->access)),
                         "A: a sum over micro-batches"});
     }
-    if (call.micro_batch < last_loss_) {
+    const std::size_t turn = static_cast<std::size_t>(num_losses_) /
+                             static_cast<std::size_t>(std::max(1, step_.wiring.num_head_chunks()));
+    if (turn >= loss_order_.size() || loss_order_[turn] != call.micro_batch) {
       return violation(step_.program, "V17", at, Role::kLoss, loss_->range,
-                       {fmt::format("micro-batch {} added after {}", call.micro_batch, last_loss_),
-                        "ascending micro-batches"});
+                       {fmt::format("micro-batch {} added as number {}", call.micro_batch, turn),
+                        "the order of the schedule"});
     }
-    last_loss_ = call.micro_batch;
     ++num_losses_;
     const Use loss = *loss_;
     if (auto overwritten = overwrite(at, instruction)) return overwritten;
-    set(&loss, Scalar::kLoss);
+    set(&loss, {Scalar::kLoss});
     return std::nullopt;
   }
 
   std::optional<Violation> add_to_norm(At at, const Instruction& instruction) {
-    auto found = require("V15", at, instruction, Role::kNormSquare, Scalar::kZero, Scalar::kNorm);
+    auto found = require("V15", at, instruction, Role::kNormSquare, {Scalar::kNorm}, true);
     if (found) return found;
     const Use* norm = instruction.find(Role::kNormSquare);
     if (norm->access != Access::kAccumulate) {
@@ -166,7 +187,7 @@ class ScalarCheck {
           step_.program, "V15", at, Role::kNormSquare, norm->range,
           {fmt::format("with access {}", access_name(norm->access)), "A: a sum over parameters"});
     }
-    set(norm, Scalar::kNorm);
+    set(norm, {Scalar::kNorm});
     return std::nullopt;
   }
 
@@ -174,34 +195,55 @@ class ScalarCheck {
     const Use* data = instruction.find(Role::kData);
     if (data == nullptr)
       return violation(step_.program, "V6", at, {"no operand data", "the data to sum"});
-    if (step_.is_kind(*data, MemoryKind::kGradients)) return std::nullopt;
+    const auto axis = instruction.comm ? axis_of(instruction.comm->group) : std::nullopt;
+    const bool is_scalar = step_.is_kind(*data, MemoryKind::kWorkspace);
+    if (!is_scalar) return std::nullopt;
     const AtomSpan span = step_.atoms.of(data->range);
     for (int atom = span.begin; atom < span.end; ++atom) {
-      const Scalar before = value(atom);
-      const bool is_sum = before == Scalar::kZero || before == Scalar::kTokens ||
-                          before == Scalar::kLoss || before == Scalar::kNorm;
-      const bool is_incomplete =
-          before == Scalar::kLoss && num_losses_ != step_.program.num_micro_batches;
-      if (is_sum && !is_incomplete && is_distributed_) {
-        value(atom) = static_cast<Scalar>(static_cast<int>(before) + 1);
+      Summed& held = value(atom);
+      const bool is_loss = loss_range_ && data->range.buffer == loss_range_->buffer;
+      const bool is_incomplete = is_loss && num_losses_ != num_losses_due_;
+      const bool is_sum = axis && !instruction.comm->is_max && (due_axes(held) & bit(*axis)) != 0 &&
+                          (held.over & bit(*axis)) == 0;
+      if (is_sum && !is_incomplete) {
+        held.over |= bit(*axis);
         continue;
       }
       return violation(
-          step_.program, before == Scalar::kNormOfAll ? "V15" : "V14", at, Role::kData,
+          step_.program, held.scalar == Scalar::kNorm ? "V15" : "V14", at, Role::kData,
           step_.atoms.range_of(atom),
-          {is_incomplete ? fmt::format("holding the loss of {} micro-batches", num_losses_)
-                         : fmt::format("holding {} with dp={}", scalar_name(before), step_.dp),
-           "one sum over dp > 1 of each of token count, loss and sharded norm"});
+          {is_incomplete ? fmt::format("holding the loss of {} of {} parts", num_losses_,
+                                       num_losses_due_)
+                         : fmt::format("holding {}", summed_name(held)),
+           "one sum over each axis of token count (dp), loss (dp, pp) and norm (where no rank has "
+           "all of it)"});
     }
     return std::nullopt;
   }
 
+  /// Axes over which a scalar may be summed; zero may become any of them.
+  [[nodiscard]] Axes due_axes(const Summed& held) const {
+    switch (held.scalar) {
+      case Scalar::kTokens:
+        return tokens_over_;
+      case Scalar::kLoss:
+        return loss_over_;
+      case Scalar::kNorm:
+        return norm_over_;
+      case Scalar::kZero:
+        return tokens_over_ | loss_over_ | norm_over_;
+      default:
+        return 0;
+    }
+  }
+
   std::optional<Violation> clip(At at, const Instruction& instruction) {
-    auto found = is_sharded_ ? require("V15", at, instruction, Role::kNormSquare,
-                                       Scalar::kNormOfAll, Scalar::kZeroOfAll)
-                             : require("V15", at, instruction, Role::kNormSquare, Scalar::kNorm);
-    if (!found) found = require("V14", at, instruction, Role::kLoss, total_loss());
-    set(instruction.find(Role::kCoefficient), Scalar::kCoefficient);
+    auto found = require("V15", at, instruction, Role::kNormSquare, {Scalar::kNorm, norm_over_},
+                         true);
+    if (!found)
+      found = require("V14", at, instruction, Role::kLoss, {Scalar::kLoss, loss_over_},
+                      num_losses_due_ == 0);
+    set(instruction.find(Role::kCoefficient), {Scalar::kCoefficient});
     return found;
   }
 
@@ -209,28 +251,32 @@ class ScalarCheck {
   std::optional<Violation> check_end() {
     const ProgramKind kind = step_.program.kind;
     if (kind != ProgramKind::kTrain && kind != ProgramKind::kEval) return std::nullopt;
-    for (const auto& [use, due] :
-         {std::pair(tokens_, total_tokens()), std::pair(loss_, total_loss())}) {
-      const Scalar held = use == nullptr ? Scalar::kOther : value(step_.atoms.of(use->range).begin);
+    const std::optional<Range> tokens =
+        tokens_ == nullptr ? std::nullopt : std::optional(tokens_->range);
+    const Scalar loss = num_losses_due_ > 0 ? Scalar::kLoss : Scalar::kZero;
+    for (const auto& [range, due] : {std::pair(tokens, Summed{Scalar::kTokens, tokens_over_}),
+                                     std::pair(loss_range_, Summed{loss, loss_over_})}) {
+      const Summed held = range ? value(step_.atoms.of(*range).begin) : Summed{};
       if (held == due) continue;
-      return violation(step_.program, "V14",
-                       {fmt::format("{} holding {} at the end of the step",
-                                    use == nullptr ? std::string("no COUNT")
-                                                   : range_label(step_.program, use->range),
-                                    scalar_name(held)),
-                        std::string(scalar_name(due))});
+      return violation(
+          step_.program, "V14",
+          {fmt::format("{} holding {} at the end of the step",
+                       range ? range_label(step_.program, *range) : std::string("no COUNT"),
+                       summed_name(held)),
+           summed_name(due)});
     }
     return std::nullopt;
   }
 
   const StepView& step_;
-  bool is_distributed_;
-  bool is_sharded_ = false;  ///< gradients are, so that no rank has the whole norm
-  std::vector<Scalar> values_;
+  Axes tokens_over_ = 0, loss_over_ = 0, norm_over_ = 0;
+  int num_losses_due_ = 0;  ///< heads, or chunks of heads, that this rank runs
+  std::vector<Summed> values_;
   const Use* tokens_ = nullptr;
   const Use* loss_ = nullptr;
+  std::optional<Range> loss_range_;  ///< where the host reads it
   int num_losses_ = 0;
-  int last_loss_ = -1;
+  std::vector<int> loss_order_;  ///< micro-batches as the schedule runs their heads here
 };
 
 }  // namespace
