@@ -155,7 +155,7 @@ void run_activation(const PartCall& call) {
 void run_dropout(const PartCall& call) {
   const TokenShape tokens = token_shape(call.program());
   const kernels::DropoutShape shape{
-      .batch = tokens.micro_batch, .seq_len = tokens.seq, .channels = call.spec().hidden};
+      .num_tokens = tokens.tokens(), .seq_len = tokens.seq, .channels = call.spec().hidden};
   if (is_backward(call.instruction().op)) {
     return kernels::dropout_backward(shape, call.dropout(), call.at(Role::kDy), call.at(Role::kDx));
   }

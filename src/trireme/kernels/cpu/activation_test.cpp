@@ -87,15 +87,15 @@ TEST_P(ActivationTest, ThreadsDoNotChangeBits) {
 
 TEST_P(ActivationTest, DropoutMaskIsTheScalarGenerators) {
   const std::int64_t samples[] = {3, 0x200000001};
-  const DropoutShape shape = {.batch = 2, .seq_len = 3, .channels = 101, .first_token = 40};
+  const DropoutShape shape = {.num_tokens = 6, .seq_len = 43, .channels = 101, .first_token = 40};
   const Floats x = random_floats(2 * 3 * 101, 1);
   Floats out = unwritten(2 * 3 * 101);
   dropout_forward(shape, {.key = 77, .p = 0.25F, .samples = samples}, x.data(), out.data(), isa());
   for (std::uint32_t n = 0; n < 6; ++n) {
     for (std::uint32_t c = 0; c < 101; ++c) {
-      const auto sample = static_cast<std::uint64_t>(samples[n / 3]);
+      const auto sample = static_cast<std::uint64_t>(samples[(40 + n) / 43]);
       const PhiloxBlock bits =
-          philox(77, {c / 64 * 16 + c % 16, 40 + n % 3, static_cast<std::uint32_t>(sample),
+          philox(77, {c / 64 * 16 + c % 16, (40 + n) % 43, static_cast<std::uint32_t>(sample),
                       static_cast<std::uint32_t>(sample >> 32)});
       const bool keep = uniform_from_bits(bits[c / 16 % 4]) >= 0.25F;
       const std::size_t i = std::size_t{n} * 101 + c;
@@ -108,19 +108,38 @@ TEST_P(ActivationTest, DropoutOfTwoSamplesEqualsEachAloneAndWorksInPlace) {
   const std::int64_t samples[] = {10, 11};
   const Floats x = random_floats(2 * 4 * 70, 1);
   Floats both = x, alone(x.begin() + 4 * 70, x.end());
-  dropout_forward({.batch = 2, .seq_len = 4, .channels = 70},
+  dropout_forward({.num_tokens = 8, .seq_len = 4, .channels = 70},
                   {.key = 5, .p = 0.5F, .samples = samples}, both.data(), both.data(), isa());
-  dropout_backward({.batch = 1, .seq_len = 4, .channels = 70},
+  dropout_backward({.num_tokens = 4, .seq_len = 4, .channels = 70},
                    {.key = 5, .p = 0.5F, .samples = samples + 1}, alone.data(), alone.data(),
                    isa());
   expect_same_bits(alone, {both.begin() + 4 * 70, both.end()}, "second sample");
+}
+
+TEST_P(ActivationTest, DropoutOfPiecesCutInsideASampleEqualsTheWhole) {
+  const std::int64_t samples[] = {10, 7, 11};
+  const DropoutSite site = {.key = 5, .p = 0.5F, .samples = samples};
+  const Floats x = random_floats(3 * 5 * 70, 1);
+  Floats whole = unwritten(3 * 5 * 70), pieces = whole;
+  dropout_forward({.num_tokens = 15, .seq_len = 5, .channels = 70}, site, x.data(), whole.data(),
+                  isa());
+  constexpr std::int64_t kCuts[] = {0, 3, 4, 11, 15};
+  for (int piece = 0; piece < 4; ++piece) {
+    const std::int64_t begin = kCuts[piece];
+    dropout_forward({.num_tokens = kCuts[piece + 1] - begin,
+                     .seq_len = 5,
+                     .channels = 70,
+                     .first_token = begin},
+                    site, x.data() + begin * 70, pieces.data() + begin * 70, isa());
+  }
+  expect_same_bits(pieces, whole, "out");
 }
 
 TEST_P(ActivationTest, DropoutKeepsItsShare) {
   const std::int64_t samples[] = {0};
   constexpr double kCount = 256.0 * 512, kDropped = 0.1;
   Floats x(256 * 512, 1.0F);
-  dropout_forward({.batch = 1, .seq_len = 256, .channels = 512},
+  dropout_forward({.num_tokens = 256, .seq_len = 256, .channels = 512},
                   {.key = 5, .p = 0.1F, .samples = samples}, x.data(), x.data(), isa());
   const auto zeros = static_cast<double>(std::count(x.begin(), x.end(), 0.0F));
   // Five standard deviations of the binomial distribution.

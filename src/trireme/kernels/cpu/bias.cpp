@@ -4,6 +4,8 @@
 #include <array>
 #include <cstddef>
 
+#include "trireme/kernels/cpu/parallel.h"
+
 namespace trireme::kernels {
 namespace {
 
@@ -26,6 +28,15 @@ void sum_columns(const BiasShape& shape, const float* dy, std::int64_t begin, st
 }
 
 }  // namespace
+
+void add_bias(const BiasShape& shape, const float* bias, float* y) {
+  const IsaKernels& isa = isa_kernels();
+  parallel_rows(shape.num_tokens, shape.width, [&](Range tokens) {
+    for (std::int64_t n = tokens.begin; n < tokens.end; ++n) {
+      isa.add(y + n * shape.width, bias, shape.width);
+    }
+  });
+}
 
 void bias_gradient(const BiasShape& shape, const float* dy, float* db, bool accumulate) {
   const std::int64_t num_tiles = (shape.width + kTileColumns - 1) / kTileColumns;

@@ -1,4 +1,4 @@
-// Gradient of a bias: the sum of an output gradient over tokens. Letters: N tokens, C width.
+// A bias apart from its product, and its gradient. Letters: N tokens, C width.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,9 @@ struct BiasShape {
   std::int64_t num_tokens = 0;
   std::int64_t width = 0;
 };
+
+/// y[N,C] += bias[C], for products whose sum over ranks comes before the bias.
+void add_bias(const BiasShape& shape, const float* bias, float* y);
 
 /// db[C] = (accumulate: +=) sum over n of dy[N,C]. Each column adds its tokens in blocks of 64,
 /// tokens and blocks in ascending order, whatever the number of threads.

@@ -36,6 +36,19 @@ TEST_P(BiasGradient, IsTheSumOverTokens) {
   }
 }
 
+TEST_P(BiasGradient, IsOfABiasAddedToEachToken) {
+  const BiasShape shape = GetParam();
+  std::vector<float> bias(static_cast<std::size_t>(shape.width));
+  std::vector<float> y(static_cast<std::size_t>(shape.num_tokens * shape.width));
+  for (std::size_t i = 0; i < bias.size(); ++i) bias[i] = philox_normal(2, i);
+  for (std::size_t i = 0; i < y.size(); ++i) y[i] = philox_normal(3, i);
+  const std::vector<float> before = y;
+  add_bias(shape, bias.data(), y.data());
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    ASSERT_EQ(y[i], before[i] + bias[i % bias.size()]) << "element " << i;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Shapes, BiasGradient,
                          testing::Values(BiasShape{1, 1}, BiasShape{5, 3}, BiasShape{64, 256},
                                          BiasShape{129, 257}));

@@ -7,7 +7,7 @@ namespace trireme::kernels {
 void dropout_forward(const DropoutShape& shape, const DropoutSite& site, const float* x, float* out,
                      const IsaKernels& isa) {
   TRI_CHECK(site.p >= 0 && site.p < 1);
-  parallel_rows(shape.batch * shape.seq_len, shape.channels,
+  parallel_rows(shape.num_tokens, shape.channels,
                 [&](Range tokens) { isa.dropout(shape, site, x, out, tokens); });
 }
 

@@ -1,5 +1,6 @@
 // Dropout whose mask is a pure function of (key, global sample, token, channel), so that every
-// layout and every recomputation draws the same one.
+// layout and every recomputation draws the same one. Letters: N tokens of the run, B samples of the
+// micro-batch, T seq_len, C channels.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +13,13 @@ namespace trireme::kernels {
 struct DropoutSite {
   std::uint64_t key = 0;                  ///< already mixes seed, step, layer and site
   float p = 0;                            ///< probability of a zero, in [0, 1); 0: no dropout
-  const std::int64_t* samples = nullptr;  ///< [B] global sample index of each row, < 2^48
+  const std::int64_t* samples = nullptr;  ///< [B] global index of each sample, < 2^48
 };
 
-/// x is [B,T,C], token-major; its first token sits at `first_token` of its sample (a shard of the
-/// sequence has its own).
+/// x is [N,C], a run of the B*T tokens of the micro-batch, which need not begin or end with a
+/// sample: row n is token (first_token + n) % T of sample (first_token + n) / T.
 struct DropoutShape {
-  std::int64_t batch = 0;
+  std::int64_t num_tokens = 0;
   std::int64_t seq_len = 0;
   std::int64_t channels = 0;
   std::int64_t first_token = 0;

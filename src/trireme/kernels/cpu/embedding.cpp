@@ -8,15 +8,22 @@
 namespace trireme::kernels {
 namespace {
 
+bool has_row(const EmbeddingShape& shape, std::int32_t token) {
+  return token >= shape.first_row && token < shape.first_row + shape.vocab;
+}
+
 void check_tokens(const EmbeddingShape& shape, const std::int32_t* tokens) {
-  for (std::int64_t n = 0; n < shape.num_tokens; ++n) {
-    TRI_CHECK(tokens[n] >= 0 && tokens[n] < shape.vocab);
-  }
+  if (shape.is_shard) return;
+  for (std::int64_t n = 0; n < shape.num_tokens; ++n) TRI_CHECK(has_row(shape, tokens[n]));
 }
 
 void check_positions(const EmbeddingShape& shape) {
   TRI_CHECK(shape.first_position >= 0 &&
             shape.first_position + shape.seq_len <= shape.max_positions);
+}
+
+std::int64_t position_of(const EmbeddingShape& shape, std::int64_t n) {
+  return shape.first_position + n % shape.seq_len;
 }
 
 void add_columns(float* to, const float* from, Range columns) {
@@ -32,17 +39,32 @@ void embedding_forward(const EmbeddingShape& shape, const std::int32_t* tokens, 
   const std::int64_t hidden = shape.hidden;
   parallel_rows(shape.num_tokens, hidden, [&](Range range) {
     for (std::int64_t n = range.begin; n < range.end; ++n) {
-      std::memcpy(h + n * hidden, table + tokens[n] * hidden,
-                  static_cast<std::size_t>(hidden) * sizeof(float));
+      const std::size_t row_bytes = static_cast<std::size_t>(hidden) * sizeof(float);
+      if (has_row(shape, tokens[n])) {
+        std::memcpy(h + n * hidden, table + (tokens[n] - shape.first_row) * hidden, row_bytes);
+      } else {
+        std::memset(h + n * hidden, 0, row_bytes);
+      }
       if (position_table == nullptr) continue;
-      const std::int64_t position = shape.first_position + n % shape.seq_len;
-      add_columns(h + n * hidden, position_table + position * hidden, {.begin = 0, .end = hidden});
+      add_columns(h + n * hidden, position_table + position_of(shape, n) * hidden,
+                  {.begin = 0, .end = hidden});
+    }
+  });
+}
+
+void add_positions(const EmbeddingShape& shape, const float* position_table, float* h) {
+  check_positions(shape);
+  const std::int64_t hidden = shape.hidden;
+  parallel_rows(shape.num_tokens, hidden, [&](Range range) {
+    for (std::int64_t n = range.begin; n < range.end; ++n) {
+      add_columns(h + n * hidden, position_table + position_of(shape, n) * hidden,
+                  {.begin = 0, .end = hidden});
     }
   });
 }
 
 void embedding_backward(const EmbeddingShape& shape, const EmbeddingBackward& args) {
-  check_tokens(shape, args.tokens);
+  if (args.dtable != nullptr) check_tokens(shape, args.tokens);
   if (args.dposition != nullptr) check_positions(shape);
   const std::int64_t hidden = shape.hidden;
   if (!args.accumulate) {
@@ -54,9 +76,12 @@ void embedding_backward(const EmbeddingShape& shape, const EmbeddingBackward& ar
   parallel_ranges(hidden, kGrainColumns, [&](Range columns) {
     for (std::int64_t n = 0; n < shape.num_tokens; ++n) {
       const float* dh = args.dh + n * hidden;
-      const std::int64_t position = shape.first_position + n % shape.seq_len;
-      if (args.dtable != nullptr) add_columns(args.dtable + args.tokens[n] * hidden, dh, columns);
-      if (args.dposition != nullptr) add_columns(args.dposition + position * hidden, dh, columns);
+      if (args.dtable != nullptr && has_row(shape, args.tokens[n])) {
+        add_columns(args.dtable + (args.tokens[n] - shape.first_row) * hidden, dh, columns);
+      }
+      if (args.dposition != nullptr) {
+        add_columns(args.dposition + position_of(shape, n) * hidden, dh, columns);
+      }
     }
   });
 }

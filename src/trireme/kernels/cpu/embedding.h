@@ -1,4 +1,5 @@
-// Token and learned-position tables. Letters: T seq_len, C hidden, V vocab, S max_positions.
+// Token and learned-position tables. Letters: T seq_len, C hidden, V rows of the token table given
+// (the vocabulary or a shard of it), S max_positions.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +14,30 @@ struct EmbeddingShape {
   std::int64_t vocab = 0;
   std::int64_t max_positions = 0;  ///< rows of the position table; 0 when there is none
   std::int64_t first_position = 0;
+  std::int64_t first_row = 0;  ///< vocabulary row of row 0 of the table
+  bool is_shard = false;       ///< tokens outside [first_row, first_row + V) belong to other ranks
 };
 
-/// h[N,C] = table[tokens[n]] (+ position_table[position(n)] unless nullptr). table [V,C],
-/// position_table [S,C]. InternalError when a token is outside [0, V): the data layer checks first.
+/// h[N,C] = table[tokens[n] - first_row] (+ position_table[position(n)] unless nullptr). table
+/// [V,C], position_table [S,C]. A token outside the table reads a row of zeros when the table is a
+/// shard; otherwise it is an InternalError: the data layer checks first.
 void embedding_forward(const EmbeddingShape& shape, const std::int32_t* tokens, const float* table,
                        const float* position_table, float* h);
 
+/// h[N,C] += position_table[position(n)], after the table alone: the bits of both tables at once.
+/// Reads the positions of `shape` only. Its gradient is embedding_backward() without dtable.
+void add_positions(const EmbeddingShape& shape, const float* position_table, float* h);
+
 struct EmbeddingBackward {
-  const std::int32_t* tokens = nullptr;  ///< [N]
+  const std::int32_t* tokens = nullptr;  ///< [N]; not read without dtable
   const float* dh = nullptr;             ///< [N,C]
   float* dtable = nullptr;               ///< [V,C], or nullptr: not wanted (frozen)
   float* dposition = nullptr;            ///< [S,C], or nullptr
   bool accumulate = false;               ///< false: both tables are zeroed first
 };
 
-/// Adds dh to the rows that forward read. Each row adds its tokens in ascending order, whatever the
-/// number of threads.
+/// Adds dh to the rows that forward read; a token outside a shard adds nothing to dtable. Each row
+/// adds its tokens in ascending order, whatever the number of threads.
 void embedding_backward(const EmbeddingShape& shape, const EmbeddingBackward& args);
 
 }  // namespace trireme::kernels

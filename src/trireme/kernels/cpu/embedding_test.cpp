@@ -88,5 +88,71 @@ TEST(Embedding, RefusesATokenOutsideTheVocabulary) {
                InternalError);
 }
 
+/// Rows [first_row, first_row + vocab) of the vocabulary of kShape, on their own.
+EmbeddingShape shard_of_rows(std::int64_t first_row, std::int64_t vocab) {
+  EmbeddingShape shape = kShape;
+  shape.vocab = vocab;
+  shape.first_row = first_row;
+  shape.is_shard = true;
+  return shape;
+}
+
+TEST(Embedding, ShardReadsItsRowsAndZerosForTheOthers) {
+  const Floats table = random_floats(35, 1);
+  Floats h = unwritten(42);
+  embedding_forward(shard_of_rows(1, 3), kTokens.data(), table.data() + 7, nullptr, h.data());
+  for (std::size_t n = 0; n < 6; ++n) {
+    for (std::size_t c = 0; c < 7; ++c) {
+      const bool is_mine = kTokens[n] == 1;  // the others are 0 and 4
+      EXPECT_EQ(h[n * 7 + c], is_mine ? table[7 + c] : 0.0F);
+    }
+  }
+}
+
+TEST(Embedding, ShardsAddUpToTheWholeTable) {
+  const Floats table = random_floats(35, 1);
+  Floats whole = unwritten(42), sum(42), part = unwritten(42);
+  embedding_forward(kShape, kTokens.data(), table.data(), nullptr, whole.data());
+  for (const std::int64_t first_row : {0, 1, 4}) {
+    const std::int64_t num_rows = first_row == 1 ? 3 : 1;
+    embedding_forward(shard_of_rows(first_row, num_rows), kTokens.data(),
+                      table.data() + first_row * 7, nullptr, part.data());
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += part[i];
+  }
+  expect_same_bits(sum, whole, "h");
+}
+
+TEST(Embedding, ShardGradientIsItsRowsOfTheWhole) {
+  const Floats dh = random_floats(42, 3);
+  Floats whole = unwritten(35), shards = whole;
+  embedding_backward(kShape, {.tokens = kTokens.data(), .dh = dh.data(), .dtable = whole.data()});
+  for (const std::int64_t first_row : {0, 2}) {
+    embedding_backward(
+        shard_of_rows(first_row, first_row == 0 ? 2 : 3),
+        {.tokens = kTokens.data(), .dh = dh.data(), .dtable = shards.data() + first_row * 7});
+  }
+  expect_same_bits(shards, whole, "dtable");
+}
+
+TEST(Embedding, PositionsAddedAfterwardsAreTheBitsOfBothTables) {
+  const Floats table = random_floats(35, 1), positions = random_floats(63, 2);
+  Floats both = unwritten(42), later = both;
+  embedding_forward(kShape, kTokens.data(), table.data(), positions.data(), both.data());
+  embedding_forward(kShape, kTokens.data(), table.data(), nullptr, later.data());
+  add_positions(kShape, positions.data(), later.data());
+  expect_same_bits(later, both, "h");
+}
+
+TEST(Embedding, PositionGradientNeedsNoTokens) {
+  const Floats dh = random_floats(42, 3);
+  Floats dtable = unwritten(35), both = unwritten(63), alone = both;
+  embedding_backward(kShape, {.tokens = kTokens.data(),
+                              .dh = dh.data(),
+                              .dtable = dtable.data(),
+                              .dposition = both.data()});
+  embedding_backward(kShape, {.dh = dh.data(), .dposition = alone.data()});
+  expect_same_bits(alone, both, "dposition");
+}
+
 }  // namespace
 }  // namespace trireme::kernels

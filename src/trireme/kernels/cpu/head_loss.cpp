@@ -10,8 +10,6 @@
 namespace trireme::kernels {
 namespace {
 
-enum Gradient : std::size_t { kInput, kWeightWrite, kWeightAccumulate };
-
 HeadLossShape checked(HeadLossShape shape) {
   if (shape.num_tokens < 1 || shape.hidden < 1 || shape.vocab < 1 || shape.chunk_tokens < 1) {
     throw UsageError(fmt::format(
@@ -75,44 +73,25 @@ double loss_of_rows(const Rows& rows, const Scratch& scratch, const IsaKernels& 
 
 }  // namespace
 
-HeadLoss::HeadLoss(const HeadLossShape& shape, bool training) : shape_(checked(shape)) {
-  products_.push_back(make_products(shape_.chunk_tokens, training));
-  const std::int64_t last = shape_.num_tokens % shape_.chunk_tokens;
-  if (last != 0) products_.push_back(make_products(last, training));
-  std::int64_t product_bytes = 0;
-  for (const Products& products : products_) {
-    product_bytes = std::max(product_bytes, products.logits.scratch_bytes());
-    for (const Matmul& gradient : products.gradients) {
-      product_bytes = std::max(product_bytes, gradient.scratch_bytes());
-    }
-  }
-  scratch_bytes_ = logits_bytes(shape_) + losses_bytes(shape_) + product_bytes;
-}
+HeadLoss::HeadLoss(const HeadLossShape& shape, bool training)
+    : shape_(checked(shape)),
+      products_({.chunk_tokens = shape_.chunk_tokens,
+                 .last_chunk_tokens = shape_.num_tokens % shape_.chunk_tokens,
+                 .hidden = shape_.hidden,
+                 .vocab = shape_.vocab},
+                training) {}
 
-HeadLoss::Products HeadLoss::make_products(std::int64_t tokens, bool training) const {
-  MatmulShape shape = logits_product(tokens, shape_.hidden, shape_.vocab);
-  Products products = {.tokens = tokens, .logits = Matmul(shape), .gradients = {}};
-  if (!training) return products;
-  shape.kind = MatmulKind::kInputGrad;
-  products.gradients.emplace_back(shape);
-  shape.kind = MatmulKind::kWeightGrad;
-  products.gradients.emplace_back(shape);
-  shape.accumulate = true;
-  products.gradients.emplace_back(shape);
-  return products;
-}
-
-HeadLoss::Products& HeadLoss::products_of(std::int64_t tokens) {
-  return products_.front().tokens == tokens ? products_.front() : products_.back();
+std::int64_t HeadLoss::scratch_bytes() const {
+  return logits_bytes(shape_) + losses_bytes(shape_) + products_.scratch_bytes();
 }
 
 void HeadLoss::train(const HeadLossTrain& args, const IsaKernels& isa) {
-  TRI_CHECK(!products_.front().gradients.empty());
+  TRI_CHECK(products_.has_gradients());
   check_labels(args.labels, shape_);
   const Scratch scratch = cut(shape_, args.scratch);
   for (std::int64_t first = 0; first < shape_.num_tokens; first += shape_.chunk_tokens) {
     const std::int64_t num = std::min(shape_.chunk_tokens, shape_.num_tokens - first);
-    Products& products = products_of(num);
+    HeadProducts::Chunk& products = products_.of(num);
     const float* x = args.x + first * shape_.hidden;
     products.logits.run(x, args.w, nullptr, scratch.logits, scratch.product);
     *args.loss_sum += loss_of_rows({.num = num,
@@ -120,12 +99,11 @@ void HeadLoss::train(const HeadLossTrain& args, const IsaKernels& isa) {
                                     .labels = args.labels + first,
                                     .grad_scale = args.inv_tokens},
                                    scratch, isa);
-    products.gradients[kInput].run(scratch.logits, args.w, nullptr, args.dx + first * shape_.hidden,
-                                   scratch.product);
+    products.input_gradient(scratch.logits, args.w, args.dx + first * shape_.hidden,
+                            scratch.product);
     if (args.dw == nullptr) continue;
-    const bool accumulate = args.accumulate_dw || first > 0;
-    products.gradients[accumulate ? kWeightAccumulate : kWeightWrite].run(
-        scratch.logits, x, nullptr, args.dw, scratch.product);
+    products.weight_gradient(scratch.logits, x, args.dw, args.accumulate_dw || first > 0,
+                             scratch.product);
   }
 }
 
@@ -134,15 +112,11 @@ void HeadLoss::evaluate(const HeadLossEvaluate& args, const IsaKernels& isa) {
   const Scratch scratch = cut(shape_, args.scratch);
   for (std::int64_t first = 0; first < shape_.num_tokens; first += shape_.chunk_tokens) {
     const std::int64_t num = std::min(shape_.chunk_tokens, shape_.num_tokens - first);
-    products_of(num).logits.run(args.x + first * shape_.hidden, args.w, nullptr, scratch.logits,
-                                scratch.product);
+    products_.of(num).logits.run(args.x + first * shape_.hidden, args.w, nullptr, scratch.logits,
+                                 scratch.product);
     const Rows rows = {.num = num, .vocab = shape_.vocab, .labels = args.labels + first};
     *args.loss_sum += loss_of_rows(rows, scratch, isa);
   }
-}
-
-MatmulShape logits_product(std::int64_t num_rows, std::int64_t hidden, std::int64_t vocab) {
-  return {.kind = MatmulKind::kForward, .m = num_rows, .n = vocab, .k = hidden};
 }
 
 }  // namespace trireme::kernels

@@ -3,10 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
+#include "trireme/kernels/cpu/head_products.h"
 #include "trireme/kernels/cpu/isa.h"
-#include "trireme/kernels/cpu/matmul.h"
 
 namespace trireme::kernels {
 
@@ -46,7 +45,7 @@ class HeadLoss {
   /// Throws UsageError unless all sizes are >= 1. `training` false leaves the gradients out.
   HeadLoss(const HeadLossShape& shape, bool training);
 
-  [[nodiscard]] std::int64_t scratch_bytes() const { return scratch_bytes_; }
+  [[nodiscard]] std::int64_t scratch_bytes() const;
 
   /// Loss and both gradients, the gradients scaled by *inv_tokens. InternalError when a label is
   /// >= V or the object was made without `training`. 6*N*C*V FLOPs.
@@ -56,23 +55,8 @@ class HeadLoss {
   void evaluate(const HeadLossEvaluate& args, const IsaKernels& isa = isa_kernels());
 
  private:
-  /// The products of one chunk size: full chunks, and the shorter last one.
-  struct Products {
-    std::int64_t tokens = 0;
-    Matmul logits;
-    std::vector<Matmul> gradients;  ///< dx, dw written, dw accumulated; empty without training
-  };
-  Products make_products(std::int64_t tokens, bool training) const;
-  Products& products_of(std::int64_t tokens);
-
   HeadLossShape shape_;
-  std::vector<Products> products_;
-  std::int64_t scratch_bytes_ = 0;
+  HeadProducts products_;
 };
-
-/// Product of generation: logits[rows,V] = x[rows,C] * w[V,C]^T; use it as
-/// Matmul(logits_product(…)).
-[[nodiscard]] MatmulShape logits_product(std::int64_t num_rows, std::int64_t hidden,
-                                         std::int64_t vocab);
 
 }  // namespace trireme::kernels

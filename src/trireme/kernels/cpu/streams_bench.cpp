@@ -118,7 +118,7 @@ void BM_Dropout(benchmark::State& state) {
   omp_set_num_threads(1);
   Buffer x(kTokens * kHidden);
   const std::int64_t samples[] = {0, 1, 2, 3};
-  const DropoutShape shape = {.batch = 4, .seq_len = kTokens / 4, .channels = kHidden};
+  const DropoutShape shape = {.num_tokens = kTokens, .seq_len = kTokens / 4, .channels = kHidden};
   for (auto _ : state) {
     dropout_forward(shape, {.key = 1, .p = 0.1F, .samples = samples}, x.at(), x.at());
   }

@@ -69,6 +69,12 @@ struct IsaKernels {
                              const AttentionItem& item);
 
   double (*token_loss)(const TokenLoss& args);
+  /// The largest of x; NaN when there is one. count >= 1.
+  float (*row_max)(const float* x, std::int64_t count);
+  /// Sum of exp(x - shift), in fp64 from fp32 exponentials.
+  double (*exp_sum)(const float* x, std::int64_t count, float shift);
+  /// x = exp(x - shift) * scale.
+  void (*scaled_exp)(float* x, std::int64_t count, float shift, float scale);
 };
 
 extern const IsaKernels kSse2Kernels;

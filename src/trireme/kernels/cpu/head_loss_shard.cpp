@@ -1,0 +1,114 @@
+#include "trireme/kernels/cpu/head_loss_shard.h"
+
+#include <cmath>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "trireme/base/errors.h"
+#include "trireme/kernels/cpu/parallel.h"
+
+namespace trireme::kernels {
+namespace {
+
+HeadProductsShape checked(const HeadLossShardShape& shape) {
+  if (shape.chunk_tokens < 1 || shape.last_chunk_tokens < 0 || shape.hidden < 1 ||
+      shape.vocab < 1) {
+    throw UsageError(fmt::format(
+        "[head_loss_shard] chunk_tokens={} last_chunk_tokens={} hidden={} vocab={}: sizes must be "
+        ">= 1, and last_chunk_tokens >= 0; correct the shape",
+        shape.chunk_tokens, shape.last_chunk_tokens, shape.hidden, shape.vocab));
+  }
+  return {.chunk_tokens = shape.chunk_tokens,
+          .last_chunk_tokens = shape.last_chunk_tokens,
+          .hidden = shape.hidden,
+          .vocab = shape.vocab};
+}
+
+/// One row of logits turned into its gradient. `column` of the label may lie outside this rank.
+struct GradientRow {
+  float* logits = nullptr;
+  std::int64_t vocab = 0;
+  std::int64_t column = 0;
+  float row_max = 0;
+  float sum = 0;
+  float inv_tokens = 0;
+};
+void differentiate(const GradientRow& row, const IsaKernels& isa) {
+  const double scale = static_cast<double>(row.inv_tokens) / static_cast<double>(row.sum);
+  isa.scaled_exp(row.logits, row.vocab, row.row_max, static_cast<float>(scale));
+  if (row.column >= 0 && row.column < row.vocab) row.logits[row.column] -= row.inv_tokens;
+}
+
+}  // namespace
+
+HeadLossShard::HeadLossShard(const HeadLossShardShape& shape, bool training)
+    : shape_(shape), products_(checked(shape), training) {}
+
+void HeadLossShard::logits(const HeadLossShardLogits& args, const IsaKernels& isa) {
+  products_.of(args.num_tokens).logits.run(args.x, args.w, nullptr, args.logits, args.scratch);
+  const std::int64_t vocab = shape_.vocab;
+  parallel_rows(args.num_tokens, vocab, [&](Range range) {
+    for (std::int64_t n = range.begin; n < range.end; ++n) {
+      args.row_max[n] = isa.row_max(args.logits + n * vocab, vocab);
+    }
+  });
+}
+
+void HeadLossShard::sums(const HeadLossShardSums& args, const IsaKernels& isa) const {
+  const std::int64_t vocab = shape_.vocab;
+  float* const exp_sums = args.sums;
+  float* const label_logits = args.sums + args.num_tokens;
+  parallel_rows(args.num_tokens, vocab, [&](Range range) {
+    for (std::int64_t n = range.begin; n < range.end; ++n) {
+      exp_sums[n] = label_logits[n] = 0;
+      if (args.labels[n] < 0) continue;
+      const float* const row = args.logits + n * vocab;
+      exp_sums[n] = static_cast<float>(isa.exp_sum(row, vocab, args.row_max[n]));
+      const std::int64_t column = args.labels[n] - args.first_row;
+      if (column >= 0 && column < vocab) label_logits[n] = row[column] - args.row_max[n];
+    }
+  });
+}
+
+void HeadLossShard::gradient(const HeadLossShardGradient& args, const IsaKernels& isa) {
+  TRI_CHECK(products_.has_gradients());
+  HeadProducts::Chunk& products = products_.of(args.num_tokens);
+  const std::int64_t vocab = shape_.vocab;
+  parallel_rows(args.num_tokens, vocab, [&](Range range) {
+    for (std::int64_t n = range.begin; n < range.end; ++n) {
+      float* const row = args.logits + n * vocab;
+      if (args.labels[n] < 0) {
+        std::memset(row, 0, static_cast<std::size_t>(vocab) * sizeof(float));
+        continue;
+      }
+      differentiate({.logits = row,
+                     .vocab = vocab,
+                     .column = args.labels[n] - args.first_row,
+                     .row_max = args.row_max[n],
+                     .sum = args.sums[n],
+                     .inv_tokens = *args.inv_tokens},
+                    isa);
+    }
+  });
+  products.input_gradient(args.logits, args.w, args.dx, args.scratch);
+  if (args.dw != nullptr) {
+    products.weight_gradient(args.logits, args.x, args.dw, args.accumulate_dw, args.scratch);
+  }
+  loss({.num_tokens = args.num_tokens,
+        .labels = args.labels,
+        .sums = args.sums,
+        .loss_sum = args.loss_sum});
+}
+
+void HeadLossShard::loss(const HeadLossShardLoss& args) {
+  double sum = 0;
+  for (std::int64_t n = 0; n < args.num_tokens; ++n) {
+    if (args.labels[n] < 0) continue;
+    sum += std::log(static_cast<double>(args.sums[n])) -
+           static_cast<double>(args.sums[args.num_tokens + n]);
+  }
+  *args.loss_sum += sum;
+}
+
+}  // namespace trireme::kernels
