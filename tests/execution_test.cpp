@@ -35,7 +35,7 @@ TEST(BytesSent, DataParallelSendsTwiceTheGradientsTimesNMinus1OverN) {
       const Batch batch{.seq = 8, .micro_batch = 1, .global_batch = 12};
       const HarnessResult run = run_steps(small_llama(), layout, batch);
       for (int rank = 0; rank < dp; ++rank) {  // two scalars: token count and loss
-        EXPECT_EQ(run.bytes_sent[static_cast<std::size_t>(rank)],
+        EXPECT_EQ(run.bytes_sent[static_cast<std::size_t>(rank)].at("dp"),
                   2 * gradient_bytes(layout, batch) * (dp - 1) / dp + 2 * scalar_bytes(dp, rank))
             << "dp " << dp << ", rank " << rank;
       }
@@ -52,7 +52,7 @@ TEST(BytesSent, Zero1SendsAsMuchAsDataParallelAndTheNorm) {
       const std::int64_t reduce_scatter = gradient_bytes(layout, batch) * (dp - 1) / dp;
       const std::int64_t all_gather =
           reduce_scatter;  // fp32 parameters are as large as their gradients
-      EXPECT_EQ(run.bytes_sent[static_cast<std::size_t>(rank)],
+      EXPECT_EQ(run.bytes_sent[static_cast<std::size_t>(rank)].at("dp"),
                 reduce_scatter + all_gather + 3 * scalar_bytes(dp, rank))
           << "dp " << dp << ", rank " << rank;
     }

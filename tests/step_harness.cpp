@@ -132,6 +132,11 @@ class HarnessRank {
     result.allocated_bytes[rank] = executor_.arena_bytes();
     result.planned_bytes[rank] = programs_.placement.arena_bytes;
     result.bytes_sent[rank] = resources_.bytes_sent();
+    const int num_evals = options_.eval_every > 0 ? options_.steps / options_.eval_every : 0;
+    for (const auto& [group, bytes] : program_bytes_sent(train_))
+      result.predicted_sent[rank][group] += options_.steps * bytes;
+    for (const auto& [group, bytes] : program_bytes_sent(programs_.programs[kEval]))
+      result.predicted_sent[rank][group] += num_evals * bytes;
   }
 
  private:
@@ -201,6 +206,7 @@ HarnessResult run_steps(const ModelSpec& spec, const Layout& layout, const Batch
   ThreadWorld world(layout.world());
   HarnessResult result;
   result.bytes_sent.resize(ranks.size());
+  result.predicted_sent.resize(ranks.size());
   result.planned_bytes.resize(ranks.size());
   result.allocated_bytes.resize(ranks.size());
   run_ranks(world, [&](int rank) {

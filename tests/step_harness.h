@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "trireme/execute/backend.h"
+#include "trireme/execute/program_traffic.h"
 #include "trireme/train/model_state.h"
 
 namespace trireme {
@@ -48,7 +49,8 @@ struct HarnessResult {
   NamedTensors first_gradients;               ///< of step 1, reduced and unclipped, file layout
   NamedTensors weights;                       ///< after the last step
   NamedTensors moments;                       ///< NAME.m and NAME.v
-  std::vector<std::int64_t> bytes_sent;       ///< by rank, all steps
+  std::vector<GroupBytes> bytes_sent;         ///< by rank, all steps and evaluations
+  std::vector<GroupBytes> predicted_sent;     ///< the same, in closed form
   std::vector<std::int64_t> planned_bytes;    ///< arena, by rank
   std::vector<std::int64_t> allocated_bytes;  ///< arena, by rank
 };

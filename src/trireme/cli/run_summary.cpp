@@ -8,7 +8,6 @@
 
 #include "trireme/base/errors.h"
 #include "trireme/base/units.h"
-#include "trireme/comm/traffic.h"
 #include "trireme/kernels/cpu/isa.h"
 #include "trireme/model/flops.h"
 #include "trireme/model/parameters.h"
@@ -132,24 +131,6 @@ Json rank_json(const RunSummary& summary, int rank) {
           {"instructions", plan.num_instructions()}};
 }
 
-CommOp comm_op_of(Op op) {
-  switch (op) {
-    case Op::kAllReduce:
-      return CommOp::kAllReduce;
-    case Op::kReduceScatter:
-      return CommOp::kReduceScatter;
-    case Op::kAllGather:
-      return CommOp::kAllGather;
-    case Op::kSend:
-      return CommOp::kSend;
-    case Op::kRecv:
-      return CommOp::kRecv;
-    default:
-      TRI_CHECK(false && "not a communication");
-      return CommOp::kBarrier;
-  }
-}
-
 }  // namespace
 
 std::string summary_text(const RunSummary& summary) {
@@ -176,20 +157,6 @@ std::string summary_json(const RunSummary& summary) {
                      {"ranks", ranks},
                      {"rules", rule_names()}};
   return json.dump(2) + "\n";
-}
-
-std::int64_t program_bytes_sent(const Program& program) {
-  const Layout& layout = program.request.layout;
-  std::int64_t bytes = 0;
-  for_each_instruction(program, [&](const Call&, int, const Instruction& instruction, int) {
-    if (!instruction.comm) return;
-    bytes += bytes_sent({.op = comm_op_of(instruction.op),
-                         .num_elems = instruction.comm->elems,
-                         .elem_bytes = dtype_bytes(instruction.comm->dtype),
-                         .size = layout.dp,
-                         .rank = layout.mesh().coord_of(program.request.rank).dp});
-  });
-  return bytes;
 }
 
 }  // namespace trireme

@@ -20,7 +20,4 @@ struct RunSummary {
 /// The object of `train --dry-run --json`.
 [[nodiscard]] std::string summary_json(const RunSummary& summary);
 
-/// Bytes that a rank's communicator sends in one run of `program` (traffic.h has the forms).
-[[nodiscard]] std::int64_t program_bytes_sent(const Program& program);
-
 }  // namespace trireme

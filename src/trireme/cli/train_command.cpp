@@ -13,6 +13,7 @@
 #include "trireme/cli/model_folder.h"
 #include "trireme/cli/run_log.h"
 #include "trireme/cli/run_summary.h"
+#include "trireme/execute/program_traffic.h"
 #include "trireme/cli/safe_text.h"
 #include "trireme/cli/signals.h"
 #include "trireme/cli/train_config.h"
@@ -96,15 +97,26 @@ std::string accounts(const RunPlan& plan, const TrainResult& result, const RunOb
   std::vector<std::vector<std::string>> rows;
   for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
     const RankPrograms& rank = plan.ranks[r];
-    std::int64_t sent = observer.num_steps() * program_bytes_sent(rank.programs[RunPlan::kTrain]);
-    if (plan.evaluates())
-      sent += observer.num_evals() * program_bytes_sent(rank.programs[RunPlan::kEval]);
-    rows.push_back({fmt::format("{}", r), format_count(rank.placement.arena_bytes),
-                    format_count(result.arena_bytes[r]), format_count(sent),
-                    format_count(result.bytes_sent[r])});
+    GroupBytes predicted;
+    for (const auto& [group, bytes] : program_bytes_sent(rank.programs[RunPlan::kTrain]))
+      predicted[group] += observer.num_steps() * bytes;
+    if (plan.evaluates()) {
+      for (const auto& [group, bytes] : program_bytes_sent(rank.programs[RunPlan::kEval]))
+        predicted[group] += observer.num_evals() * bytes;
+    }
+    std::vector<std::string> row = {fmt::format("{}", r), format_count(rank.placement.arena_bytes),
+                                    format_count(result.arena_bytes[r])};
+    for (const auto& [group, sent] : result.bytes_sent[r]) {
+      row.insert(row.end(), {group, format_count(predicted[group]), format_count(sent)});
+      rows.push_back(std::exchange(row, {"", "", ""}));
+    }
+    if (result.bytes_sent[r].empty()) {
+      row.insert(row.end(), {"none", "0", "0"});
+      rows.push_back(std::move(row));
+    }
   }
   return "predicted and real bytes of each rank (sent: ring forms, 2(n-1)/n per all-reduce)\n" +
-         text_table({"rank", "memory predicted", "memory allocated", "sent predicted", "sent"},
+         text_table({"rank", "memory predicted", "memory allocated", "group", "sent predicted", "sent"},
                     rows);
 }
 

@@ -242,7 +242,7 @@ void RankExecutor::run_instruction(Stream stream, int call_index, int index, std
     Communicator* const communicator =
         communicator_of_[p][static_cast<std::size_t>(call.template_index)]
                         [static_cast<std::size_t>(index)];
-    communicate(*communicator, instruction, operands);
+    communicate(*communicator, call, instruction, operands);
   } else {
     backends_[p]->run(call, index, operands, *context_);
   }
@@ -257,13 +257,14 @@ std::byte* RankExecutor::operand(const Call& call, const Range& range) const {
   return arena_.bytes().data() + offset;
 }
 
-void RankExecutor::communicate(Communicator& communicator, const Instruction& instruction,
-                               Operands operands) {
+void RankExecutor::communicate(Communicator& communicator, const Call& call,
+                               const Instruction& instruction, Operands operands) {
   const auto range_bytes = [&](std::size_t use) {
     return std::span<std::byte>(operands[use],
                                 static_cast<std::size_t>(instruction.uses[use].range.bytes));
   };
-  const Reduction sum{.dtype = instruction.comm->dtype, .op = ReduceOp::kSum};
+  const Reduction sum{.dtype = instruction.comm->dtype,
+                      .op = instruction.comm->is_max ? ReduceOp::kMax : ReduceOp::kSum};
   switch (instruction.op) {
     case Op::kAllReduce:
       return communicator.all_reduce(range_bytes(0), sum);
@@ -272,9 +273,11 @@ void RankExecutor::communicate(Communicator& communicator, const Instruction& in
     case Op::kAllGather:
       return communicator.all_gather(range_bytes(0), range_bytes(1));
     case Op::kSend:
-      return communicator.send(range_bytes(0), instruction.comm->peer, instruction.comm->tag);
+      return communicator.send(range_bytes(0), instruction.comm->peer,
+                               message_tag(call, *instruction.comm));
     case Op::kRecv:
-      return communicator.recv(range_bytes(0), instruction.comm->peer, instruction.comm->tag);
+      return communicator.recv(range_bytes(0), instruction.comm->peer,
+                               message_tag(call, *instruction.comm));
     default:
       TRI_CHECK(false && "not a communication");
   }

@@ -36,7 +36,7 @@ struct StreamRecord {
 
 /// This rank's end of a group that programs name. Each is used by one stream.
 struct GroupCommunicator {
-  std::string group;  ///< "dp"
+  std::string group;  ///< see program/groups.h
   Communicator* communicator = nullptr;
 };
 
@@ -125,7 +125,8 @@ class RankExecutor {
   void pass(Stream stream, std::uint32_t position);
   void fail(Stream stream);
   [[nodiscard]] std::byte* operand(const Call& call, const Range& range) const;
-  void communicate(Communicator& communicator, const Instruction& instruction, Operands operands);
+  void communicate(Communicator& communicator, const Call& call, const Instruction& instruction,
+                   Operands operands);
   void stream_thread_main(Stream stream);
   void await_word(const std::atomic<std::uint32_t>& word, std::uint32_t old_value) const;
 

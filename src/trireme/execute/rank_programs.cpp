@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <utility>
 
 #include "trireme/base/errors.h"
@@ -34,15 +35,20 @@ std::int64_t RankPrograms::num_instructions() const {
 
 std::vector<RankPrograms> make_ready(std::vector<std::vector<Program>> programs, int num_threads) {
   TRI_CHECK(!programs.empty());
-  // Ranks that differ only along dp run the same kernels: one of them tells what scratch they need.
-  std::int64_t workspace_bytes = 0;
-  for (const Program& program : programs.front()) {
-    workspace_bytes = std::max(workspace_bytes, cpu_workspace_bytes(program, num_threads));
-  }
+  std::map<std::pair<int, int>, std::int64_t> workspace_bytes;  // by (pp, tp)
   std::vector<RankPrograms> ranks;
   for (std::vector<Program>& of_rank : programs) {
+    // Ranks that differ only along dp run the same kernels: one of them tells what scratch they
+    // need.
+    const BuildRequest& request = of_rank.front().request;
+    const MeshCoord coord = request.layout.mesh().coord_of(request.rank);
+    const auto [bytes, is_new] = workspace_bytes.try_emplace({coord.pp, coord.tp}, 0);
+    for (const Program& program : of_rank) {
+      if (is_new)
+        bytes->second = std::max(bytes->second, cpu_workspace_bytes(program, num_threads));
+    }
     RankPrograms& rank = ranks.emplace_back(RankPrograms{.programs = std::move(of_rank)});
-    for (Program& program : rank.programs) set_workspace_bytes(program, workspace_bytes);
+    for (Program& program : rank.programs) set_workspace_bytes(program, bytes->second);
     rank.placement = place(rank.pointers());
     require_valid(verify_placement(rank.pointers(), rank.placement));
   }

@@ -6,6 +6,7 @@
 
 #include "trireme/execute/cpu/cpu_backend.h"
 #include "trireme/execute/cpu/threads.h"
+#include "trireme/program/groups.h"
 
 namespace trireme {
 
@@ -15,20 +16,30 @@ ThreadRank::ThreadRank(const RankPrograms& programs, ThreadWorld& world, int ran
   if (world.size() > 1) {
     std::vector<int> ranks(static_cast<std::size_t>(world.size()));
     std::iota(ranks.begin(), ranks.end(), 0);
-    dp_ = world.communicator(rank, ranks, "dp");
     host_ = world.communicator(rank, ranks, "host");
+  }
+  std::vector<GroupCommunicator> communicators;
+  const BuildRequest& request = programs.programs.front().request;
+  for (const std::string& group : groups_of(programs.programs)) {
+    auto& communicator = groups_[group];
+    communicator = world.communicator(rank, group_ranks(request, group), group);
+    communicators.push_back({.group = group, .communicator = communicator.get()});
   }
   std::vector<std::unique_ptr<Backend>> backends;
   for (const Program& program : programs.programs) {
     backends.push_back(std::make_unique<CpuBackend>(program, options.num_threads));
   }
-  std::vector<GroupCommunicator> communicators;
-  if (dp_) communicators.push_back({.group = "dp", .communicator = dp_.get()});
   executor_.emplace(programs.pointers(), programs.placement, std::move(backends), communicators,
                     ExecutorOptions{.spin_count = options.spin_count,
                                     .abort = [&world, rank](std::exception_ptr cause) {
                                       world.abort(rank, std::move(cause));
                                     }});
+}
+
+GroupBytes ThreadRank::bytes_sent() const {
+  GroupBytes bytes;
+  for (const auto& [group, communicator] : groups_) bytes[group] = communicator->bytes_sent();
+  return bytes;
 }
 
 }  // namespace trireme

@@ -2,10 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "trireme/comm/threads/thread_world.h"
+#include "trireme/execute/program_traffic.h"
 #include "trireme/execute/rank_executor.h"
 #include "trireme/execute/rank_programs.h"
 
@@ -27,11 +30,12 @@ class ThreadRank {
   [[nodiscard]] RankExecutor& executor() { return *executor_; }
   /// All ranks, for the host's own messages; nullptr if the rank is alone.
   [[nodiscard]] Communicator* host() const { return host_.get(); }
-  /// Bytes that the programs have sent.
-  [[nodiscard]] std::int64_t bytes_sent() const { return dp_ ? dp_->bytes_sent() : 0; }
+  /// Bytes that the programs have sent, by group.
+  [[nodiscard]] GroupBytes bytes_sent() const;
 
  private:
-  std::unique_ptr<Communicator> dp_;  ///< of the programs: used by their communication stream
+  /// Of the programs, by group: each is used by one stream.
+  std::map<std::string, std::unique_ptr<Communicator>> groups_;
   std::unique_ptr<Communicator> host_;
   std::optional<RankExecutor> executor_;
 };

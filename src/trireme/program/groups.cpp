@@ -26,6 +26,18 @@ Stream stream_of(std::string_view group) {
   return axis == Axis::kPp ? Stream::kPipe : Stream::kComm;
 }
 
+std::set<std::string> groups_of(const std::vector<Program>& programs) {
+  std::set<std::string> groups;
+  for (const Program& program : programs) {
+    for (const Template& item : program.templates) {
+      for (const Instruction& instruction : item.instructions) {
+        if (instruction.comm) groups.insert(instruction.comm->group);
+      }
+    }
+  }
+  return groups;
+}
+
 std::vector<int> group_ranks(const BuildRequest& request, std::string_view group) {
   const Mesh mesh = request.layout.mesh();
   if (const auto axis = axis_of(group)) return mesh.group_of(request.rank, *axis);

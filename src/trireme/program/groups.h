@@ -2,6 +2,8 @@
 #pragma once
 
 #include <optional>
+#include <set>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -18,6 +20,8 @@ inline constexpr std::string_view kMirrorGroup = "mirror";
 [[nodiscard]] std::optional<Axis> axis_of(std::string_view group);
 /// The stream on which a rank issues the operations of a communicator.
 [[nodiscard]] Stream stream_of(std::string_view group);
+/// All communicators that the programs name, in the order of their names.
+[[nodiscard]] std::set<std::string> groups_of(const std::vector<Program>& programs);
 /// World ranks of a communicator that has `request.rank`, ascending; empty if there is none.
 [[nodiscard]] std::vector<int> group_ranks(const BuildRequest& request, std::string_view group);
 

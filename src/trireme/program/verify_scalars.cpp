@@ -195,7 +195,11 @@ class ScalarCheck {
     const Use* data = instruction.find(Role::kData);
     if (data == nullptr)
       return violation(step_.program, "V6", at, {"no operand data", "the data to sum"});
-    const auto axis = instruction.comm ? axis_of(instruction.comm->group) : std::nullopt;
+    // No axis: no bit of any sum that is due.
+    Axes over = 0;
+    if (instruction.comm && !instruction.comm->is_max) {
+      if (const auto axis = axis_of(instruction.comm->group)) over = bit(*axis);
+    }
     const bool is_scalar = step_.is_kind(*data, MemoryKind::kWorkspace);
     if (!is_scalar) return std::nullopt;
     const AtomSpan span = step_.atoms.of(data->range);
@@ -203,10 +207,9 @@ class ScalarCheck {
       Summed& held = value(atom);
       const bool is_loss = loss_range_ && data->range.buffer == loss_range_->buffer;
       const bool is_incomplete = is_loss && num_losses_ != num_losses_due_;
-      const bool is_sum = axis && !instruction.comm->is_max && (due_axes(held) & bit(*axis)) != 0 &&
-                          (held.over & bit(*axis)) == 0;
+      const bool is_sum = (due_axes(held) & over) != 0 && (held.over & over) == 0;
       if (is_sum && !is_incomplete) {
-        held.over |= bit(*axis);
+        held.over |= over;
         continue;
       }
       return violation(

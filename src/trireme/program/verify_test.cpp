@@ -182,7 +182,7 @@ TEST(VerifyV3, RefusesASecondFree) {
 
 TEST(VerifyV3, RefusesABufferThatIsNeverFreed) {
   EXPECT_EQ(broken(changed(trained(kOneRank),
-                           [](Program& p) { body(p, "micro.last").back().frees.clear(); })),
+                           [](Program& p) { body(p, "micro.next").back().frees.clear(); })),
             "V3");
 }
 
@@ -190,7 +190,7 @@ TEST(VerifyV3, RefusesTheFreeOfMemoryThatABufferKeeps) {
   EXPECT_EQ(
       broken(changed(trained(kOneRank),
                      [](Program& p) {
-                       body(p, "micro.last").back().frees.push_back(*p.find_buffer("params.0"));
+                       body(p, "micro.next").back().frees.push_back(*p.find_buffer("params.0"));
                      })),
       "V3");
 }

@@ -46,7 +46,7 @@ TEST(VerifyV10, RefusesAReductionBeforeTheLastContribution) {
   EXPECT_EQ(broken(changed(trained(kTwoRanks),
                            [](Program& p) {
                              auto& reductions = body(p, "reduce");
-                             auto& backward = body(p, "micro.last");
+                             auto& backward = body(p, "micro.next");
                              backward.insert(backward.begin() + 1, reductions.front());
                              reductions.erase(reductions.begin());
                              rederive(p);
@@ -57,7 +57,7 @@ TEST(VerifyV10, RefusesAReductionBeforeTheLastContribution) {
 TEST(VerifyV10, RefusesALateWriteThatForgetsEarlierMicroBatches) {
   EXPECT_EQ(broken(changed(trained(kOneRank),
                            [](Program& p) {
-                             the(p, "micro.last", is(Op::kBackwardWeight, Part::kMlpUp, 0))
+                             the(p, "micro.next", is(Op::kBackwardWeight, Part::kMlpUp, 0))
                                  .find(Role::kDWeight)
                                  ->access = Access::kWrite;
                            })),
@@ -68,10 +68,10 @@ TEST(VerifyV10, RefusesTheGradientOfAnotherLayer) {
   EXPECT_EQ(broken(changed(trained(kOneRank),
                            [](Program& p) {
                              const Range other =
-                                 the(p, "micro.last", is(Op::kBackwardWeight, Part::kQkv, 0))
+                                 the(p, "micro.next", is(Op::kBackwardWeight, Part::kQkv, 0))
                                      .find(Role::kDWeight)
                                      ->range;
-                             the(p, "micro.last", is(Op::kBackwardWeight, Part::kQkv, 1))
+                             the(p, "micro.next", is(Op::kBackwardWeight, Part::kQkv, 1))
                                  .find(Role::kDWeight)
                                  ->range = other;
                              rederive(p);
@@ -101,20 +101,20 @@ TEST(VerifyV10, RefusesAShardFourBytesAside) {
 
 TEST(VerifyV10, RefusesATiedTableWithoutItsHead) {
   EXPECT_EQ(broken(changed(trained(kOneRank, 3, small_gpt2()),
-                           [](Program& p) { drop(p, "micro.last", is(Op::kAdd)); })),
+                           [](Program& p) { drop(p, "tie", is(Op::kAdd)); })),
             "V10");
 }
 
 TEST(VerifyV10, RefusesATiedTableWithItsHeadTwice) {
   EXPECT_EQ(broken(changed(trained(kOneRank, 3, small_gpt2()),
-                           [](Program& p) { duplicate(p, "micro.last", is(Op::kAdd)); })),
+                           [](Program& p) { duplicate(p, "tie", is(Op::kAdd)); })),
             "V10");
 }
 
 TEST(VerifyV10, RefusesATiedHeadThatIsAddedInEveryMicroBatch) {
   EXPECT_EQ(broken(changed(trained(kOneRank, 3, small_gpt2()),
                            [](Program& p) {
-                             const Instruction add = the(p, "micro.last", is(Op::kAdd));
+                             const Instruction add = the(p, "tie", is(Op::kAdd));
                              body(p, "micro.next").push_back(add);
                            })),
             "V10");
@@ -140,7 +140,7 @@ TEST(VerifyV11, RefusesAReadOfAnUpdatedParameter) {
           trained(kOneRank),
           [](Program& p) {
             const Range read =
-                the(p, "micro.last", is(Op::kBackward, Part::kHead)).find(Role::kWeight)->range;
+                the(p, "micro.next", is(Op::kBackward, Part::kHead)).find(Role::kWeight)->range;
             body(p, "end").push_back(
                 make(Op::kAdd,
                      {{Role::kX, Access::kRead, read},
@@ -192,7 +192,7 @@ TEST(VerifyV12, RefusesMomentsFourBytesAside) {
 TEST(VerifyV12, RefusesAPartThatWritesAParameter) {
   EXPECT_EQ(broken(changed(trained(kOneRank, 1),
                            [](Program& p) {
-                             the(p, "micro.only", is(Op::kBackwardWeight, Part::kQkv, 0))
+                             the(p, "micro.first", is(Op::kBackwardWeight, Part::kQkv, 0))
                                  .uses.push_back(
                                      {Role::kWorkspace, Access::kWrite, p.parameters[0].parameter});
                            })),

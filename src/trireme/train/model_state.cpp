@@ -50,23 +50,30 @@ ModelState::ModelState(const Program& program, RankExecutor& executor, int progr
     : program_(program),
       executor_(executor),
       program_index_(program_index),
-      table_(program.request.spec),
-      roots_(roots_of(program)),
-      dp_(program.request.layout.dp),
-      dp_rank_(program.request.layout.mesh().coord_of(program.request.rank).dp) {}
+      model_(program),
+      roots_(roots_of(program)) {}
 
 void ModelState::initialize(std::uint64_t seed) {
-  for (std::size_t i = 0; i < program_.parameters.size(); ++i) {
-    const auto values = executor_.values<float>(program_index_, program_.parameters[i].parameter);
-    init_elems(table_.rows()[i], seed, 0, values.data(), std::ssize(values));
+  for (std::size_t row = 0; row < program_.parameters.size(); ++row) {
+    if (!program_.holds(row)) continue;
+    const Parameter& parameter = model_.row(row);
+    const auto values = executor_.values<float>(program_index_, program_.parameters[row].parameter);
+    const ParameterShard shard = model_.shard(row);
+    for (const ShardBlock& block : shard.blocks) {
+      for (std::int64_t r = 0; r < block.num_rows; ++r) {
+        init_elems(parameter, seed,
+                   (block.first_row + r) * parameter.row_elems() + block.first_column,
+                   values.data() + (block.shard_row + r) * shard.num_columns, block.num_columns);
+      }
+    }
   }
 }
 
 std::vector<StateTensor> ModelState::tensors(StateKind kind, std::string_view prefix,
                                              std::string_view suffix) const {
   std::vector<StateTensor> tensors;
-  for (std::int64_t row = 0; row < table_.size(); ++row) {
-    const auto& views = table_.rows()[static_cast<std::size_t>(row)].views;
+  for (std::int64_t row = 0; row < table().size(); ++row) {
+    const auto& views = table().rows()[static_cast<std::size_t>(row)].views;
     for (std::size_t view = 0; view < views.size(); ++view) {
       tensors.push_back({.name = fmt::format("{}{}{}", prefix, views[view].name, suffix),
                          .kind = kind,
@@ -78,7 +85,7 @@ std::vector<StateTensor> ModelState::tensors(StateKind kind, std::string_view pr
 }
 
 const Parameter& ModelState::row(const StateTensor& tensor) const {
-  return table_.rows().at(static_cast<std::size_t>(tensor.row));
+  return table().rows().at(static_cast<std::size_t>(tensor.row));
 }
 
 const ParameterView& ModelState::view(const StateTensor& tensor) const {
@@ -93,59 +100,108 @@ TensorSpec ModelState::spec_of(const StateTensor& tensor) const {
 }
 
 bool ModelState::is_sharded(StateKind kind) const {
-  return kind != StateKind::kParameter && program_.request.layout.zero == 1 && dp_ > 1;
+  const Layout& layout = program_.request.layout;
+  return kind != StateKind::kParameter && layout.zero == 1 && layout.dp > 1;
 }
 
-Range ModelState::full_range(const StateTensor& tensor) const {
-  const std::int64_t row_bytes = row(tensor).row_elems() * kFloatBytes;
-  const ParameterRoots::Row& at = roots_.rows.at(static_cast<std::size_t>(tensor.row));
-  return {.buffer = at.root,
-          .offset = at.offset + view(tensor).first_row * row_bytes,
-          .bytes = view(tensor).num_rows * row_bytes};
+std::int64_t ModelState::num_elems(const StateTensor& tensor) const {
+  return view(tensor).num_rows * row(tensor).row_elems();
 }
 
-ModelState::Piece ModelState::piece_of(const StateTensor& tensor, int rank) const {
-  const Range full = full_range(tensor);
-  Shard shard{.begin = 0,
-              .end = rank == 0 ? roots_.bytes.at(static_cast<std::size_t>(full.buffer)) : 0};
+std::vector<ModelState::Run> ModelState::runs_of(const StateTensor& tensor) const {
+  const auto number = static_cast<std::size_t>(tensor.row);
+  if (!program_.holds(number)) return {};
+  const ParameterRoots::Row& place = roots_.rows.at(number);
+  const std::int64_t root_bytes = roots_.bytes.at(static_cast<std::size_t>(place.root));
+  const BufferId buffer = *program_.find_buffer(root_name(buffer_kind(tensor.kind), place.root));
+  Shard owned{.begin = 0, .end = root_bytes};
   if (is_sharded(tensor.kind))
-    shard = shard_of(roots_.bytes.at(static_cast<std::size_t>(full.buffer)), dp_, rank);
-  const std::int64_t begin = std::max(full.offset, shard.begin);
-  const std::int64_t end = std::min(full.offset + full.bytes, shard.end);
-  if (begin >= end) return {};
-  const BufferId buffer = *program_.find_buffer(root_name(buffer_kind(tensor.kind), full.buffer));
-  const bool is_full_buffer =
-      program_.buffer(buffer).bytes == roots_.bytes.at(static_cast<std::size_t>(full.buffer));
-  const std::int64_t origin = is_full_buffer ? 0 : shard.begin;
-  Piece piece{.begin = (begin - full.offset) / kFloatBytes,
-              .num_elems = (end - begin) / kFloatBytes};
-  if (rank == dp_rank_)
-    piece.values = executor_.values<float>(program_index_, {buffer, begin - origin, end - begin});
-  return piece;
-}
-
-std::vector<float> ModelState::gather(const StateTensor& tensor, Communicator* group) const {
-  const bool is_root = dp_rank_ == 0;
-  std::vector<float> full;
-  if (is_root) full.resize(static_cast<std::size_t>(full_range(tensor).bytes / kFloatBytes));
-  for (int rank = 0; rank < dp_; ++rank) {
-    const Piece piece = piece_of(tensor, rank);
-    if (piece.num_elems == 0) continue;
-    const std::span<float> target =
-        is_root ? std::span<float>(full).subspan(static_cast<std::size_t>(piece.begin),
-                                                 static_cast<std::size_t>(piece.num_elems))
-                : std::span<float>();
-    if (rank == 0) {
-      if (is_root) std::copy(piece.values.begin(), piece.values.end(), target.begin());
-    } else if (is_root) {
-      group->recv(std::as_writable_bytes(target), rank, 0);
-    } else if (rank == dp_rank_) {
-      group->send(std::as_bytes(piece.values), 0, 0);
+    owned = shard_of(root_bytes, program_.request.layout.dp, model_.coord().dp);
+  const std::int64_t origin = program_.buffer(buffer).bytes == root_bytes ? 0 : owned.begin;
+  const ParameterShard shard = model_.shard(number);
+  const ParameterView& rows = view(tensor);
+  std::vector<Run> runs;
+  for (const ShardBlock& block : shard.blocks) {
+    const std::int64_t first = std::max(block.first_row, rows.first_row);
+    const std::int64_t end =
+        std::min(block.first_row + block.num_rows, rows.first_row + rows.num_rows);
+    for (std::int64_t r = first; r < end; ++r) {
+      const std::int64_t at =
+          place.offset + (block.shard_row + r - block.first_row) * shard.num_columns * kFloatBytes;
+      const std::int64_t begin = std::max(at, owned.begin);
+      const std::int64_t stop = std::min(at + shard.num_columns * kFloatBytes, owned.end);
+      if (begin >= stop) continue;
+      const std::int64_t in_row = block.first_column + (begin - at) / kFloatBytes;
+      runs.push_back({.begin = (r - rows.first_row) * row(tensor).row_elems() + in_row,
+                      .values = executor_.values<float>(
+                          program_index_, {buffer, begin - origin, stop - begin})});
     }
   }
-  if (is_root && view(tensor).transposed_in_file) {
-    return transposed(full, view(tensor).num_rows, row(tensor).row_elems());
+  return runs;
+}
+
+bool ModelState::is_owner(const StateTensor& tensor, int rank) const {
+  const Layout& layout = program_.request.layout;
+  const MeshCoord coord = layout.mesh().coord_of(rank);
+  const int stage = model_.stages_of_row(static_cast<std::size_t>(tensor.row)).front();
+  int holder = 0;
+  while (!model_.pipeline().holds(holder, stage)) ++holder;
+  const TpSharding sharding = row(tensor).tp_sharding;
+  const bool is_cut = sharding == TpSharding::kRows || sharding == TpSharding::kColumns;
+  return coord.pp == holder && coord.cp == 0 && (coord.dp == 0 || is_sharded(tensor.kind)) &&
+         (coord.tp == 0 || is_cut);
+}
+
+/// Where the runs go, then their values.
+void ModelState::send_runs(const StateTensor& tensor, Communicator& world) const {
+  std::vector<std::int64_t> places;
+  std::vector<float> values;
+  for (const Run& run : runs_of(tensor)) {
+    places.push_back(run.begin);
+    places.push_back(std::ssize(run.values));
+    values.insert(values.end(), run.values.begin(), run.values.end());
   }
+  const std::int64_t num_places = std::ssize(places);
+  world.send(std::as_bytes(std::span(&num_places, 1)), 0, 0);
+  if (places.empty()) return;
+  world.send(std::as_bytes(std::span(places)), 0, 1);
+  world.send(std::as_bytes(std::span(values)), 0, 2);
+}
+
+void ModelState::receive_runs(int rank, Communicator& world, std::vector<float>& full) const {
+  std::int64_t num_places = 0;
+  world.recv(std::as_writable_bytes(std::span(&num_places, 1)), rank, 0);
+  if (num_places == 0) return;
+  std::vector<std::int64_t> places(static_cast<std::size_t>(num_places));
+  world.recv(std::as_writable_bytes(std::span(places)), rank, 1);
+  std::int64_t num_values = 0;
+  for (std::size_t i = 1; i < places.size(); i += 2) num_values += places[i];
+  std::vector<float> values(static_cast<std::size_t>(num_values));
+  world.recv(std::as_writable_bytes(std::span(values)), rank, 2);
+  auto next = values.begin();
+  for (std::size_t i = 0; i < places.size(); i += 2) {
+    std::copy_n(next, places[i + 1], full.begin() + places[i]);
+    next += places[i + 1];
+  }
+}
+
+std::vector<float> ModelState::gather(const StateTensor& tensor, Communicator* world) const {
+  const int own = program_.request.rank;
+  std::vector<float> full;
+  if (own == 0) full.resize(static_cast<std::size_t>(num_elems(tensor)));
+  for (int rank = 0; rank < program_.request.layout.world(); ++rank) {
+    if (!is_owner(tensor, rank)) continue;
+    if (rank == 0 && own == 0) {
+      for (const Run& run : runs_of(tensor))
+        std::copy(run.values.begin(), run.values.end(), full.begin() + run.begin);
+    } else if (own == 0) {
+      receive_runs(rank, *world, full);
+    } else if (own == rank) {
+      send_runs(tensor, *world);
+    }
+  }
+  if (own == 0 && view(tensor).transposed_in_file)
+    return transposed(full, view(tensor).num_rows, row(tensor).row_elems());
   return full;
 }
 
@@ -153,20 +209,14 @@ void ModelState::store(const StateTensor& tensor, const std::vector<float>& valu
   const bool is_transposed = view(tensor).transposed_in_file;
   const std::vector<float> in_root_order =
       is_transposed ? transposed(values, row(tensor).row_elems(), view(tensor).num_rows) : values;
-  if (!is_sharded(tensor.kind)) {
-    Range range = full_range(tensor);
-    range.buffer = *program_.find_buffer(root_name(buffer_kind(tensor.kind), range.buffer));
-    const auto target = executor_.values<float>(program_index_, range);
-    std::copy(in_root_order.begin(), in_root_order.end(), target.begin());
-    return;
-  }
-  const Piece piece = piece_of(tensor, dp_rank_);
-  std::copy_n(in_root_order.begin() + piece.begin, piece.values.size(), piece.values.begin());
+  for (const Run& run : runs_of(tensor))
+    std::copy_n(in_root_order.begin() + run.begin, run.values.size(), run.values.begin());
 }
 
 bool ModelState::has_finite_parameters() const {
   return std::all_of(program_.parameters.begin(), program_.parameters.end(),
                      [&](const ParameterSlot& slot) {
+                       if (slot.parameter.buffer < 0) return true;
                        const auto values = executor_.values<float>(program_index_, slot.parameter);
                        return std::all_of(values.begin(), values.end(),
                                           [](float value) { return std::isfinite(value); });

@@ -10,7 +10,7 @@
 #include "trireme/checkpoint/safetensors.h"
 #include "trireme/comm/communicator.h"
 #include "trireme/execute/rank_executor.h"
-#include "trireme/model/parameters.h"
+#include "trireme/program/local_model.h"
 #include "trireme/program/roots.h"
 
 namespace trireme {
@@ -25,14 +25,15 @@ struct StateTensor {
   std::size_t view = 0;  ///< of that row
 };
 
-/// The state of one rank, addressed by full tensors. With ZeRO-1 moments, and gradients once
-/// reduced, are complete only on the rank that owns the shard.
+/// The state of one rank, addressed by full tensors. Of each it has the elements of its stage and of
+/// its tensor-parallel share; with ZeRO-1 moments, and gradients once reduced, are complete only on
+/// the rank that owns the shard.
 class ModelState {
  public:
   /// `executor` runs `program` as its program `program_index`; both outlive this object.
   ModelState(const Program& program, RankExecutor& executor, int program_index);
 
-  [[nodiscard]] const ParameterTable& table() const { return table_; }
+  [[nodiscard]] const ParameterTable& table() const { return model_.table(); }
 
   /// Fills the parameters with their initial values; moments are zero already.
   void initialize(std::uint64_t seed);
@@ -42,9 +43,9 @@ class ModelState {
                                                  std::string_view suffix) const;
   [[nodiscard]] TensorSpec spec_of(const StateTensor& tensor) const;
 
-  /// The full tensor in file layout on group rank 0 (empty elsewhere). All ranks of `group` call it
-  /// in the same order; nullptr = a single rank.
-  [[nodiscard]] std::vector<float> gather(const StateTensor& tensor, Communicator* group) const;
+  /// The full tensor in file layout on rank 0 (empty elsewhere). All ranks call it in the same
+  /// order; `world` has all of them, nullptr = a single rank.
+  [[nodiscard]] std::vector<float> gather(const StateTensor& tensor, Communicator* world) const;
 
   /// True if every element of this rank's parameters is finite.
   [[nodiscard]] bool has_finite_parameters() const;
@@ -56,23 +57,23 @@ class ModelState {
   [[nodiscard]] const Parameter& row(const StateTensor& tensor) const;
   [[nodiscard]] const ParameterView& view(const StateTensor& tensor) const;
   [[nodiscard]] bool is_sharded(StateKind kind) const;
-  /// Bytes of the tensor's elements within its root; `buffer` is the number of the root.
-  [[nodiscard]] Range full_range(const StateTensor& tensor) const;
-  struct Piece {
-    std::int64_t begin = 0;  ///< element of the tensor
-    std::int64_t num_elems = 0;
-    std::span<float> values = {};  ///< empty unless it is this rank's
+  [[nodiscard]] std::int64_t num_elems(const StateTensor& tensor) const;
+  /// Consecutive elements of the full tensor that lie together on this rank.
+  struct Run {
+    std::int64_t begin = 0;
+    std::span<float> values = {};
   };
-  /// What rank `rank` of the group owns of a tensor.
-  [[nodiscard]] Piece piece_of(const StateTensor& tensor, int rank) const;
+  [[nodiscard]] std::vector<Run> runs_of(const StateTensor& tensor) const;
+  /// Of all ranks that hold an element of the tensor, this one hands it over.
+  [[nodiscard]] bool is_owner(const StateTensor& tensor, int rank) const;
+  void send_runs(const StateTensor& tensor, Communicator& world) const;
+  void receive_runs(int rank, Communicator& world, std::vector<float>& full) const;
 
   const Program& program_;
   RankExecutor& executor_;
   int program_index_;
-  ParameterTable table_;
+  LocalModel model_;
   ParameterRoots roots_;
-  int dp_;
-  int dp_rank_;
 };
 
 /// Reads tensor `name` as fp32; F32 and BF16 files are accepted. ResourceError if it is missing or

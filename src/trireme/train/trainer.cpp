@@ -56,7 +56,8 @@ struct SharedRun {
 };
 
 int spin_count_for(const TrainConfig& config, int num_threads_per_rank) {
-  const int comm_threads = config.layout.dp > 1 ? 1 : 0;
+  const Layout& layout = config.layout;
+  const int comm_threads = int{layout.dp > 1} + int{layout.tp > 1} + int{layout.pp > 1};
   const int threads = config.layout.world() * (num_threads_per_rank + comm_threads);
   return threads <= num_available_cores() ? kSpinCount : 0;
 }
@@ -319,10 +320,12 @@ class RankRun {
     shared_.observer.on_eval(metrics);
   }
 
-  /// Weights that are not finite never replace a good checkpoint. Parameters are the same on all
-  /// ranks.
+  /// Weights that are not finite on any rank never replace a good checkpoint.
   void save() {
-    if (!state_.has_finite_parameters()) {
+    double num_bad = state_.has_finite_parameters() ? 0 : 1;
+    if (host_)
+      host_->all_reduce(std::as_writable_bytes(std::span(&num_bad, 1)), {.dtype = DType::kF64});
+    if (num_bad > 0) {
       throw ResourceError(fmt::format(
           "[train] after step {} some weights are not finite, so nothing is saved; resume an "
           "earlier checkpoint with a lower optimizer.lr or weight_decay",

@@ -11,6 +11,7 @@
 
 #include "trireme/data/batch.h"
 #include "trireme/data/corpus.h"
+#include "trireme/execute/program_traffic.h"
 #include "trireme/execute/rank_executor.h"
 #include "trireme/train/checkpointing.h"
 #include "trireme/train/config.h"
@@ -73,7 +74,8 @@ struct TrainResult {
   int stop_signal = 0;                    ///< 128 + this is the exit code of a stopped run
   std::filesystem::path checkpoint;       ///< newest one of this run
   std::vector<std::int64_t> arena_bytes;  ///< as allocated, by rank
-  std::vector<std::int64_t> bytes_sent;   ///< by rank, by the programs of all steps of this call
+  /// By rank and group, by the programs of all steps of this call.
+  std::vector<GroupBytes> bytes_sent;
   std::vector<StreamRecord> traces;       ///< of the steps of trace.steps; they refer to the plan
   double peak_flops = 0;                  ///< of the whole world; as measured or configured
   double train_seconds = 0;

@@ -24,7 +24,7 @@ bool is_linear(Part part) {
 }
 
 void run_norm(const PartCall& call) {
-  const kernels::NormShape shape = norm_shape(call.program());
+  const kernels::NormShape shape = call.norm_shape();
   if (is_backward(call.instruction().op)) {
     kernels::norm_backward(shape, {.dy = call.at(Role::kDy),
                                    .h = call.at(Role::kH),
@@ -184,6 +184,68 @@ void run_head(const PartCall& call, kernels::HeadLoss& head) {
     *call.context().local_loss = *call.at<double>(Role::kLoss);
 }
 
+/// One of the three phases of a chunk of tokens; rows of sums and maxima are the chunk's.
+void run_head_shard(const PartCall& call, kernels::HeadLossShard& head) {
+  const auto* const labels = call.at<const std::int32_t>(Role::kLabels);
+  const std::int64_t first_row = call.model().first_vocab_row();
+  switch (call.instruction().part) {
+    case Part::kHeadLogits:
+      return head.logits({.num_tokens = call.count(Role::kRowMax),
+                          .x = call.at(Role::kX),
+                          .w = call.at(Role::kWeight),
+                          .logits = call.at(Role::kLogits),
+                          .row_max = call.at(Role::kRowMax),
+                          .scratch = call.at<void>(Role::kWorkspace)});
+    case Part::kHeadSums:
+      return head.sums({.num_tokens = call.count(Role::kRowMax),
+                        .logits = call.at(Role::kLogits),
+                        .labels = labels,
+                        .first_row = first_row,
+                        .row_max = call.at(Role::kRowMax),
+                        .sums = call.at(Role::kSums)});
+    default:
+      break;
+  }
+  const std::int64_t num_tokens = call.count<std::int32_t>(Role::kLabels);
+  if (!is_backward(call.instruction().op)) {
+    return kernels::HeadLossShard::loss({.num_tokens = num_tokens,
+                                         .labels = labels,
+                                         .sums = call.at(Role::kSums),
+                                         .loss_sum = call.at<double>(Role::kLoss)});
+  }
+  head.gradient({.num_tokens = num_tokens,
+                 .x = call.at(Role::kX),
+                 .w = call.at(Role::kWeight),
+                 .labels = labels,
+                 .first_row = first_row,
+                 .row_max = call.at(Role::kRowMax),
+                 .sums = call.at(Role::kSums),
+                 .logits = call.at(Role::kLogits),
+                 .inv_tokens = call.at(Role::kScale),
+                 .dx = call.at(Role::kDx),
+                 .dw = call.at(Role::kDWeight),
+                 .accumulate_dw = call.accumulates(Role::kDWeight),
+                 .loss_sum = call.at<double>(Role::kLoss),
+                 .scratch = call.at<void>(Role::kWorkspace)});
+  if (call.context().local_loss != nullptr)
+    *call.context().local_loss = *call.at<double>(Role::kLoss);
+}
+
+/// The residual stream as it leaves a stage.
+void run_stage_out(const PartCall& call) {
+  const std::int64_t count = call.count(Role::kY);
+  std::memcpy(call.at(Role::kY), call.at(Role::kX),
+              static_cast<std::size_t>(count) * sizeof(float));
+  if (call.at(Role::kDelta) != nullptr)
+    kernels::add(call.at(Role::kY), call.at(Role::kDelta), count);
+}
+
+void run_row_bias(const PartCall& call) {
+  const std::int64_t hidden = call.spec().hidden;
+  kernels::add_bias({.num_tokens = call.count(Role::kY) / hidden, .width = hidden},
+                    call.at(Role::kBias), call.at(Role::kY));
+}
+
 void run_logits(const PartCall& call, kernels::Matmul& product) {
   const std::int64_t length = *call.at<std::int64_t>(Role::kLength);
   const std::int64_t row = call.program().kind == ProgramKind::kPrefill ? length - 1 : 0;
@@ -249,6 +311,10 @@ void run_scalar(const PartCall& call) {
       std::memset(call.at<std::byte>(Role::kY), 0,
                   static_cast<std::size_t>(call.count<std::byte>(Role::kY)));
       return;
+    case Op::kCopy:
+      std::memcpy(call.at<std::byte>(Role::kY), call.at<std::byte>(Role::kX),
+                  static_cast<std::size_t>(call.count<std::byte>(Role::kY)));
+      return;
     case Op::kAdd:
       return kernels::add(call.at(Role::kY), call.at(Role::kX), call.count(Role::kX));
     case Op::kNormSquare:
@@ -265,9 +331,8 @@ void run_scalar(const PartCall& call) {
 }  // namespace
 
 CpuBackend::CpuBackend(const Program& program, int num_threads)
-    : program_(program), num_threads_(num_threads) {
-  const ParameterTable table(program.request.spec);
-  for (const Parameter& row : table.rows())
+    : program_(program), model_(program), num_threads_(num_threads) {
+  for (const Parameter& row : model_.table().rows())
     decays_.push_back(row.decays || program.request.decay_norms);
   for (const Template& item : program.templates) {
     auto& row = bound_.emplace_back(item.instructions.size());
@@ -291,17 +356,36 @@ void CpuBackend::need_workspace(std::int64_t bytes) {
   workspace_bytes_ = std::max(workspace_bytes_, bytes);
 }
 
-void CpuBackend::bind(const Instruction& instruction, Bound& bound) {
-  const ModelSpec& spec = program_.request.spec;
+void CpuBackend::bind_head(Part part, Bound& bound) {
+  const ModelSpec& spec = model_.spec();
   const std::int64_t tokens = token_shape(program_).tokens();
-  if (instruction.part == Part::kHead) {
-    if (head_ == nullptr) {
-      head_ = std::make_unique<kernels::HeadLoss>(
-          kernels::HeadLossShape{.num_tokens = tokens, .hidden = spec.hidden, .vocab = spec.vocab},
-          program_.kind == ProgramKind::kTrain);
-      need_workspace(head_->scratch_bytes());
-    }
-    bound.head = head_.get();
+  const bool trains = program_.kind == ProgramKind::kTrain;
+  if (part == Part::kHead && head_ == nullptr) {
+    head_ = std::make_unique<kernels::HeadLoss>(
+        kernels::HeadLossShape{.num_tokens = tokens, .hidden = spec.hidden, .vocab = spec.vocab},
+        trains);
+    need_workspace(head_->scratch_bytes());
+  }
+  if (part != Part::kHead && head_shard_ == nullptr) {
+    head_shard_ = std::make_unique<kernels::HeadLossShard>(
+        kernels::HeadLossShardShape{
+            .chunk_tokens = std::min(kHeadChunkTokens, tokens),
+            .last_chunk_tokens = tokens > kHeadChunkTokens ? tokens % kHeadChunkTokens : 0,
+            .hidden = spec.hidden,
+            .vocab = spec.vocab},
+        trains);
+    need_workspace(head_shard_->scratch_bytes());
+  }
+  bound.head = head_.get();
+  bound.head_shard = head_shard_.get();
+}
+
+void CpuBackend::bind(const Instruction& instruction, Bound& bound) {
+  const ModelSpec& spec = model_.spec();
+  const std::int64_t tokens = token_shape(program_).tokens();
+  if (instruction.part == Part::kHead || instruction.part == Part::kHeadLogits ||
+      instruction.part == Part::kHeadSums || instruction.part == Part::kHeadLoss) {
+    bind_head(instruction.part, bound);
   } else if (instruction.part == Part::kLogits) {
     bound.matmul = product(kernels::logits_product(1, spec.hidden, spec.vocab));
   } else if (is_linear(instruction.part)) {
@@ -322,12 +406,12 @@ void CpuBackend::bind(const Instruction& instruction, Bound& bound) {
 std::int64_t CpuBackend::scratch_bytes(const Instruction& instruction) const {
   const bool is_gradient = is_backward(instruction.op);
   if (is_norm(instruction.part) && is_gradient)
-    return kernels::norm_backward_scratch_bytes(norm_shape(program_));
+    return kernels::norm_backward_scratch_bytes(norm_shape(model_.spec(), instruction));
   if (instruction.part == Part::kRope && is_gradient && program_.request.spec.qk_norm) {
-    return kernels::split_heads_backward_scratch_bytes(heads_shape(program_));
+    return kernels::split_heads_backward_scratch_bytes(heads_shape(program_, model_));
   }
   if (instruction.part == Part::kAttn) {
-    const kernels::AttentionShape shape = attention_shape(program_);
+    const kernels::AttentionShape shape = attention_shape(program_, model_);
     return is_gradient ? kernels::attention_backward_scratch_bytes(shape, num_threads_)
                        : kernels::attention_forward_scratch_bytes(shape, num_threads_);
   }
@@ -350,7 +434,7 @@ void CpuBackend::run(const Call& call, int index, Operands operands, const StepC
   const auto i = static_cast<std::size_t>(index);
   const Instruction& instruction = program_.at(call.template_index).instructions[i];
   const Bound& bound = bound_[static_cast<std::size_t>(call.template_index)][i];
-  const PartCall part(program_, instruction, operands, context);
+  const PartCall part(program_, model_, instruction, operands, context);
   switch (instruction.part) {
     case Part::kEmbed:
       return run_embedding(part);
@@ -375,6 +459,19 @@ void CpuBackend::run(const Call& call, int index, Operands operands, const StepC
       return run_head(part, *bound.head);
     case Part::kLogits:
       return run_logits(part, *bound.matmul);
+    case Part::kHeadLogits:
+    case Part::kHeadSums:
+    case Part::kHeadLoss:
+      return run_head_shard(part, *bound.head_shard);
+    case Part::kRowBias:
+      return run_row_bias(part);
+    case Part::kPosition:
+      return kernels::add_positions(part.embedding_shape(), part.at(Role::kWeight2),
+                                    part.at(Role::kY));
+    case Part::kStageOut:
+      if (instruction.op == Op::kForward) return run_stage_out(part);
+      break;  // a copy
+    case Part::kStageIn:
     case Part::kNone:
       break;
   }

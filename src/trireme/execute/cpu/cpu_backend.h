@@ -6,7 +6,9 @@
 
 #include "trireme/execute/backend.h"
 #include "trireme/kernels/cpu/head_loss.h"
+#include "trireme/kernels/cpu/head_loss_shard.h"
 #include "trireme/kernels/cpu/matmul.h"
+#include "trireme/program/local_model.h"
 
 namespace trireme {
 
@@ -26,18 +28,22 @@ class CpuBackend final : public Backend {
   struct Bound {
     kernels::Matmul* matmul = nullptr;
     kernels::HeadLoss* head = nullptr;
+    kernels::HeadLossShard* head_shard = nullptr;
   };
+  void bind_head(Part part, Bound& bound);
   void bind(const Instruction& instruction, Bound& bound);
   kernels::Matmul* product(const kernels::MatmulShape& shape);
   void need_workspace(std::int64_t bytes);
   [[nodiscard]] std::int64_t scratch_bytes(const Instruction& instruction) const;
 
   const Program& program_;
+  LocalModel model_;
   int num_threads_;
   std::vector<bool> decays_;               ///< by row of the parameter table
   std::vector<std::vector<Bound>> bound_;  ///< [template][instruction]
   std::vector<std::unique_ptr<kernels::Matmul>> products_;
   std::unique_ptr<kernels::HeadLoss> head_;
+  std::unique_ptr<kernels::HeadLossShard> head_shard_;
   std::int64_t workspace_bytes_ = 0;
 };
 

@@ -29,18 +29,34 @@ kernels::EmbeddingShape PartCall::embedding_shape() const {
           .hidden = spec().hidden,
           .vocab = spec().vocab,
           .max_positions = spec().is_llama() ? 0 : spec().max_seq,
-          .first_position = cached_tokens()};
+          .first_position = cached_tokens(),
+          .first_row = model_.first_vocab_row(),
+          .is_shard = program_.request.layout.tp > 1};
+}
+
+kernels::NormShape PartCall::norm_shape() const {
+  return trireme::norm_shape(spec(), instruction_);
+}
+
+kernels::DropoutShape PartCall::dropout_shape() const {
+  const std::int64_t num_tokens =
+      count(instruction_.has(Role::kDx) ? Role::kDx : Role::kY) / spec().hidden;
+  const std::int64_t piece = model_.is_sequence_parallel() ? model_.coord().tp : 0;
+  return {.num_tokens = num_tokens,
+          .seq_len = token_shape(program_).seq,
+          .channels = spec().hidden,
+          .first_token = piece * num_tokens};
 }
 
 kernels::HeadsShape PartCall::heads_shape() const {
-  kernels::HeadsShape shape = trireme::heads_shape(program_);
+  kernels::HeadsShape shape = trireme::heads_shape(program_, model_);
   shape.first_row = cached_tokens();
   shape.first_position = cached_tokens();
   return shape;
 }
 
 kernels::AttentionShape PartCall::attention_shape() const {
-  kernels::AttentionShape shape = trireme::attention_shape(program_);
+  kernels::AttentionShape shape = trireme::attention_shape(program_, model_);
   if (program_.kind == ProgramKind::kDecode) {
     shape.kv_len = cached_tokens() + 1;
     shape.query_offset = cached_tokens();
@@ -48,16 +64,17 @@ kernels::AttentionShape PartCall::attention_shape() const {
   return shape;
 }
 
-kernels::NormShape norm_shape(const Program& program) {
-  const ModelSpec& spec = program.request.spec;
-  return {.kind = spec.is_llama() ? kernels::NormKind::kRms : kernels::NormKind::kLayer,
-          .num_tokens = token_shape(program).tokens(),
-          .hidden = spec.hidden,
-          .eps = static_cast<float>(spec.norm_eps)};
+kernels::NormShape norm_shape(const ModelSpec& local_spec, const Instruction& instruction) {
+  const Use* h = instruction.find(instruction.has(Role::kX) ? Role::kX : Role::kH);
+  return {.kind = local_spec.is_llama() ? kernels::NormKind::kRms : kernels::NormKind::kLayer,
+          .num_tokens = h->range.bytes / static_cast<std::int64_t>(sizeof(float)) /
+                        local_spec.hidden,
+          .hidden = local_spec.hidden,
+          .eps = static_cast<float>(local_spec.norm_eps)};
 }
 
-kernels::HeadsShape heads_shape(const Program& program) {
-  const ModelSpec& spec = program.request.spec;
+kernels::HeadsShape heads_shape(const Program& program, const LocalModel& model) {
+  const ModelSpec& spec = model.spec();
   const TokenShape shape = token_shape(program);
   return {.batch = shape.micro_batch,
           .seq_len = shape.seq,
@@ -68,8 +85,8 @@ kernels::HeadsShape heads_shape(const Program& program) {
           .norm_eps = static_cast<float>(spec.norm_eps)};
 }
 
-kernels::AttentionShape attention_shape(const Program& program) {
-  const ModelSpec& spec = program.request.spec;
+kernels::AttentionShape attention_shape(const Program& program, const LocalModel& model) {
+  const ModelSpec& spec = model.spec();
   const TokenShape shape = token_shape(program);
   const std::int64_t rows = shape.cache > 0 ? shape.cache : shape.seq;
   return {.batch = shape.micro_batch,
@@ -78,7 +95,8 @@ kernels::AttentionShape attention_shape(const Program& program) {
           .kv_heads = spec.kv_heads,
           .head_dim = spec.head_dim,
           .cache_rows = rows,
-          .kv_len = rows};
+          .kv_len = rows,
+          .first_head = model.coord().tp * spec.heads};
 }
 
 }  // namespace trireme

@@ -9,6 +9,7 @@
 #include "trireme/kernels/cpu/embedding.h"
 #include "trireme/kernels/cpu/norm.h"
 #include "trireme/kernels/cpu/rope.h"
+#include "trireme/program/local_model.h"
 #include "trireme/program/model_parts.h"
 
 namespace trireme {
@@ -16,14 +17,20 @@ namespace trireme {
 /// Read-only view on what a kernel call needs. Lives for one instruction.
 class PartCall {
  public:
-  PartCall(const Program& program, const Instruction& instruction, Operands operands,
-           const StepContext& context)
-      : program_(program), instruction_(instruction), operands_(operands), context_(context) {}
+  PartCall(const Program& program, const LocalModel& model, const Instruction& instruction,
+           Operands operands, const StepContext& context)
+      : program_(program),
+        model_(model),
+        instruction_(instruction),
+        operands_(operands),
+        context_(context) {}
 
   [[nodiscard]] const Program& program() const { return program_; }
+  [[nodiscard]] const LocalModel& model() const { return model_; }
   [[nodiscard]] const Instruction& instruction() const { return instruction_; }
   [[nodiscard]] const StepContext& context() const { return context_; }
-  [[nodiscard]] const ModelSpec& spec() const { return program_.request.spec; }
+  /// Sizes of this rank's share.
+  [[nodiscard]] const ModelSpec& spec() const { return model_.spec(); }
 
   /// Address of the operand with this role; nullptr if the instruction has none.
   template <typename T = float>
@@ -48,20 +55,24 @@ class PartCall {
   [[nodiscard]] kernels::DropoutSite dropout() const;
 
   [[nodiscard]] kernels::EmbeddingShape embedding_shape() const;
+  [[nodiscard]] kernels::NormShape norm_shape() const;
+  [[nodiscard]] kernels::DropoutShape dropout_shape() const;
   [[nodiscard]] kernels::HeadsShape heads_shape() const;
   [[nodiscard]] kernels::AttentionShape attention_shape() const;
 
  private:
   const Program& program_;
+  const LocalModel& model_;
   const Instruction& instruction_;
   Operands operands_;
   const StepContext& context_;
 };
 
-[[nodiscard]] kernels::NormShape norm_shape(const Program& program);
-
 /// Shapes that do not depend on what is in the cache: for sizing scratch.
-[[nodiscard]] kernels::HeadsShape heads_shape(const Program& program);
-[[nodiscard]] kernels::AttentionShape attention_shape(const Program& program);
+[[nodiscard]] kernels::NormShape norm_shape(const ModelSpec& local_spec,
+                                            const Instruction& instruction);
+[[nodiscard]] kernels::HeadsShape heads_shape(const Program& program, const LocalModel& model);
+[[nodiscard]] kernels::AttentionShape attention_shape(const Program& program,
+                                                      const LocalModel& model);
 
 }  // namespace trireme
