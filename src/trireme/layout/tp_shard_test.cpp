@@ -99,7 +99,8 @@ TEST_P(TpShardOf, OtherParametersAreHeldWholeByEachRank) {
 }
 
 TEST_P(TpShardOf, ShapesAreThoseOfTheLocalSpec) {
-  const auto& [name, spec, tp] = GetParam();
+  const ModelSpec& spec = GetParam().spec;
+  const int tp = GetParam().tp;
   for (int rank = 0; rank < tp; ++rank) {
     const ModelSpec local = tp_local_spec(spec, tp, rank);
     const auto shard = [&](ParameterRole role, std::optional<std::int64_t> layer) {

@@ -270,6 +270,20 @@ TEST(ForwardOnly, KeepsThePlacementOfAFileOfAnyNumberOfMicroBatches) {
   EXPECT_EQ(pipeline.rank_of(0, 4), 1);
 }
 
+void expect_right_forwards(const Layout& layout, int num_micro_batches) {
+  SCOPED_TRACE(fmt::format("{} pp {} chunks {} micro-batches {}", layout.schedule, layout.pp,
+                           layout.chunks, num_micro_batches));
+  const Pipeline training(model(16), layout, 2 * layout.pp);
+  const Pipeline forward = Pipeline::forward_only(model(16), layout, num_micro_batches);
+  EXPECT_NO_THROW(static_cast<void>(run_virtual_clock(forward.schedule(), {})));
+  std::size_t num_ops = 0;
+  for (int rank = 0; rank < layout.pp; ++rank) {
+    EXPECT_EQ(forward.stages_of(rank), training.stages_of(rank));
+    num_ops += forward.schedule().orders[static_cast<std::size_t>(rank)].size();
+  }
+  EXPECT_EQ(num_ops, static_cast<std::size_t>(forward.num_stages() * num_micro_batches));
+}
+
 TEST(ForwardOnly, NeverDeadlocksAndKeepsTheStages) {
   for (const ScheduleKind& kind : schedule_kinds()) {
     for (int pp = 2; pp <= 4; ++pp) {
@@ -277,19 +291,7 @@ TEST(ForwardOnly, NeverDeadlocksAndKeepsTheStages) {
         if (kind.chunks != 0 && chunks != kind.chunks) continue;
         if (kind.is_bidirectional && pp % 2 != 0) continue;
         const Layout layout = {.pp = pp, .schedule = std::string(kind.name), .chunks = chunks};
-        const Pipeline training(model(16), layout, 2 * pp);
-        for (int m = 1; m <= 7; ++m) {
-          SCOPED_TRACE(
-              fmt::format("{} pp {} chunks {} micro-batches {}", kind.name, pp, chunks, m));
-          const Pipeline forward = Pipeline::forward_only(model(16), layout, m);
-          EXPECT_NO_THROW(static_cast<void>(run_virtual_clock(forward.schedule(), {})));
-          std::size_t num_ops = 0;
-          for (int rank = 0; rank < pp; ++rank) {
-            EXPECT_EQ(forward.stages_of(rank), training.stages_of(rank));
-            num_ops += forward.schedule().orders[static_cast<std::size_t>(rank)].size();
-          }
-          EXPECT_EQ(num_ops, static_cast<std::size_t>(forward.num_stages() * m));
-        }
+        for (int m = 1; m <= 7; ++m) expect_right_forwards(layout, m);
       }
     }
   }

@@ -8,7 +8,9 @@
 
 #include "trireme/base/errors.h"
 #include "trireme/base/philox.h"
+#include "trireme/base/units.h"
 #include "trireme/comm/threads/thread_world.h"
+#include "trireme/program/pipeline.h"
 #include "trireme/train/option.h"
 
 namespace trireme {
@@ -152,6 +154,9 @@ TrainConfig checked(TrainConfig config) {
   check_run_folder(config.run);
   config.model.spec = resolved(config.model.spec);
   check_layout(config.model.spec, config.layout, config.batch);
+  // Refuses a schedule or stages that do not fit.
+  static_cast<void>(Pipeline(config.model.spec, config.layout,
+                             narrow<int>(config.batch.num_micro_batches(config.layout))));
   check_vocabulary(config.model.spec);
   check_schedule(config);
   check_intervals(config);

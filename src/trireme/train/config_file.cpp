@@ -82,12 +82,18 @@ std::string shown(const toml::node& node) {
                                toml_type_name(node), rule_text(option), example));
 }
 
-/// The node as a T; an integer passes as a double.
+/// The node as a T; an integer passes as a double, 0 and 1 as a boolean.
 template <typename T>
 std::optional<T> scalar(const toml::node& node) {
   if constexpr (std::is_same_v<T, double>) {
     if (const auto integer = node.value_exact<std::int64_t>()) {
       return static_cast<double>(*integer);
+    }
+  }
+  if constexpr (std::is_same_v<T, bool>) {
+    const auto integer = node.value_exact<std::int64_t>();
+    if (integer == 0 || integer == 1) {
+      return *integer == 1;
     }
   }
   return node.value_exact<T>();

@@ -55,6 +55,11 @@ on_nonfinite = "skip"
 dp = 2
 dp_sync = "bucketed"
 bucket_mib = 4
+pp = 2
+sp = true
+schedule = "interleaved"
+chunks = 2
+stages = [2, 1, 1, 2]
 [optimizer]
 lr = 1e-3
 betas = [0.8, 0.9]
@@ -68,10 +73,23 @@ steps = [3, 4]
   EXPECT_EQ(config.layout.dp, 2);
   EXPECT_EQ(config.layout.dp_sync, DpSync::kBucketed);
   EXPECT_EQ(config.layout.bucket_mib, 4.0);
+  EXPECT_EQ(config.layout.pp, 2);
+  EXPECT_TRUE(config.layout.sp);
+  EXPECT_EQ(config.layout.schedule, "interleaved");
+  EXPECT_EQ(config.layout.chunks, 2);
+  EXPECT_EQ(config.layout.stages, (std::vector<std::int64_t>{2, 1, 1, 2}));
   EXPECT_EQ(config.optimizer.lr, 1e-3);
   EXPECT_EQ(config.optimizer.betas, (std::array<double, 2>{0.8, 0.9}));
   EXPECT_TRUE(config.optimizer.decay_norms);
   EXPECT_EQ(config.trace.steps, (std::vector<std::int64_t>{3, 4}));
+}
+
+TEST(ConfigFile, ZeroAndOneAreBooleans) {
+  EXPECT_TRUE(parse("[layout]\nsp = 1\n").layout.sp);
+  EXPECT_FALSE(parse("[layout]\nsp = 0\n").layout.sp);
+  EXPECT_EQ(refusal("[layout]\nsp = 2\n"),
+            "[x.toml:2:6] layout.sp = 2 is an integer: must be true or false; for example sp = "
+            "false");
 }
 
 // Case F01.
@@ -205,17 +223,14 @@ TEST_P(UnbuiltValue, IsRefused) {
 INSTANTIATE_TEST_SUITE_P(Contract, UnbuiltValue,
                          testing::Values("[data]\njsonl = [\"a\"]", "[data]\ntokens = [\"a\"]",
                                          "[data]\ntokenizer = \"tokenizer.json\"",
-                                         "[data]\ndocument_mask = true", "[layout]\npp = 2",
-                                         "[layout]\nep = 2", "[layout]\ncp = 2", "[layout]\ntp = 2",
-                                         "[layout]\nsp = 1", "[layout]\nreduce = \"micro_batch\"",
-                                         "[layout]\nschedule = \"zb-h1\"", "[layout]\nchunks = 2",
-                                         "[layout]\nstages = [1, 1]", "[layout]\nprefetch = 2",
-                                         "[layout]\nreshard = \"never\"",
+                                         "[data]\ndocument_mask = true", "[layout]\nep = 2",
+                                         "[layout]\ncp = 2", "[layout]\nreduce = \"micro_batch\"",
+                                         "[layout]\nprefetch = 2", "[layout]\nreshard = \"never\"",
                                          "[precision]\nreduce = \"bf16\"",
                                          "[checkpoint]\nasync = true"));
 
 TEST(ConfigFile, TheOneBuiltValueIsAccepted) {
-  EXPECT_EQ(refusal("[layout]\ntransport = \"threads\"\nschedule = \"1f1b\"\nchunks = 1\n"), "");
+  EXPECT_EQ(refusal("[layout]\ntransport = \"threads\"\n"), "");
 }
 
 TEST(ConfigFile, TextIsLookedForNextToTheFile) {
@@ -386,8 +401,14 @@ seq = 64
 micro_batch = 2
 global_batch = 16
 [layout]
+pp = 2
 dp = 2
+tp = 4
+sp = true
 zero = 1
+schedule = "interleaved"
+chunks = 3
+stages = [1, 2, 3]
 dp_sync = "naive"
 bucket_mib = 0.1
 recompute = "full"

@@ -109,6 +109,27 @@ TEST(CheckedConfig, GlobalBatchThatDoesNotDivideNamesTheNearestOnes) {
   EXPECT_NE(refusal(config).find("8 or 12"), std::string::npos) << refusal(config);
 }
 
+TEST(CheckedConfig, APipelineThatFitsIsAccepted) {
+  TrainConfig config = small_config();
+  config.layout = {.pp = 2, .tp = 2, .sp = true, .schedule = "gpipe", .stages = {1, 1}};
+  EXPECT_EQ(refusal(config), "");
+}
+
+TEST(CheckedConfig, AScheduleThatDoesNotFitTheBatchIsRefused) {
+  TrainConfig config = small_config();
+  config.layout = {.pp = 2, .dp = 2, .schedule = "zb-h2"};
+  EXPECT_EQ(refusal(config),
+            "[schedule] zb-h2 with pp = 2 and 2 micro-batches: needs at least 2 pp - 1; use 3 or "
+            "more micro-batches");
+}
+
+TEST(CheckedConfig, StagesThatDoNotSumToTheLayersAreRefused) {
+  TrainConfig config = small_config();
+  config.layout = {.pp = 2, .stages = {2, 2}};
+  EXPECT_NE(refusal(config).find("must sum to layers; use for example 1, 1"), std::string::npos)
+      << refusal(config);
+}
+
 TEST(CheckedConfig, WarmupLongerThanTheRunIsRefused) {
   TrainConfig config = small_config();
   config.lr.warmup_steps = 20;
@@ -213,6 +234,8 @@ TEST(ConfigHash, IgnoresWhereARunRunsAndWhatItLogs) {
   EXPECT_EQ(hash.size(), 16U);
   config.layout.dp = 4;
   config.layout.zero = 1;
+  config.layout.pp = 2;
+  config.layout.schedule = "zb-v";
   config.run.name = "other";
   config.run.log_every = 1;
   config.checkpoint.every = 5;

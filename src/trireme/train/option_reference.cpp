@@ -33,8 +33,8 @@ file's folder, then in the current folder. Unknown keys, repeated keys, wrong ty
 values are refused before any work starts, with exit code 2. Each run writes the configuration that
 it used, complete, to `config.toml` in its folder.
 
-An integer may stand where a number is due, but not the other way round. "so far" marks what is
-not built yet: other values are refused by name.
+An integer may stand where a number is due, but not the other way round; 0 and 1 may stand for
+false and true. "so far" marks what is not built yet: other values are refused by name.
 )";
 
 }  // namespace

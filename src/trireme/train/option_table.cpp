@@ -255,9 +255,8 @@ Entries batch_entries() {
 
 Entries degree_entries() {
   return {
-      field("pp", TRI_AT(layout.pp), "Pipeline stages.")
+      field("pp", TRI_AT(layout.pp), "Ranks of the pipeline.")
           .at_least(1)
-          .only_default("pipeline parallelism")
           .aka({"pipeline_parallel", "pipeline_model_parallel_size"}),
       field("dp", TRI_AT(layout.dp), "Data-parallel replicas.")
           .at_least(1)
@@ -266,16 +265,18 @@ Entries degree_entries() {
           .at_least(1)
           .only_default("context parallelism")
           .aka({"context_parallel", "context_parallel_size"}),
-      field("tp", TRI_AT(layout.tp), "Tensor-parallel pieces of a layer.")
+      field("tp", TRI_AT(layout.tp),
+            "Tensor-parallel pieces of a layer: a divisor of heads, kv_heads and ffn.")
           .at_least(1)
-          .only_default("tensor parallelism")
           .aka({"tensor_parallel", "tensor_model_parallel_size"}),
       field("ep", TRI_AT(layout.ep), "Expert-parallel groups of ranks.")
           .at_least(1)
           .only_default("expert parallelism")
           .aka({"expert_parallel", "expert_model_parallel_size"}),
-      later("sp", std::int64_t{0}, "sequence parallelism",
-            "1 = norms and dropout are cut over the tp ranks along the sequence."),
+      field("sp", TRI_AT(layout.sp),
+            "Sequence parallelism: norms and dropout are cut over the tp ranks along the sequence; "
+            "needs tp > 1.")
+          .aka({"sequence_parallel"}),
       field("zero", TRI_AT(layout.zero),
             "ZeRO stage: cuts optimizer state (1), gradients (2), parameters (3) over dp ranks; 2 "
             "and 3 are not built yet.")
@@ -296,13 +297,20 @@ Entries degree_entries() {
 
 Entries pipeline_and_rank_entries() {
   return {
-      later("schedule", "1f1b"s, "a choice of pipeline schedule",
-            "Order of a pipeline's micro-batches; no effect with pp = 1.")
-          .one_of({"gpipe", "1f1b", "interleaved", "breadth-first", "zb-h1", "zb-h2", "zb-v",
-                   "dualpipe"}),
-      later("chunks", std::int64_t{1}, "several model chunks per stage", "Chunks of one stage."),
-      later("stages", std::vector<std::int64_t>{}, "choosing the layers of each stage",
-            "Layers of each stage; empty = even."),
+      field("schedule", TRI_AT(layout.schedule),
+            "Order of a pipeline's micro-batches: naive, gpipe, gpipe-lifo, 1f1b, 1f1b-eager, "
+            "interleaved, breadth-first, zb-h1, zb-h2, zb-v, dualpipe, dualpipe-v, or a CSV file "
+            "(its path from the current folder); no effect with pp = 1.")
+          .aka({"pipeline_schedule"}),
+      field("chunks", TRI_AT(layout.chunks),
+            "Pipeline stages of a rank; 0 = the schedule's own number, 2 where it takes any.")
+          .at_least(0)
+          .aka({"virtual_stages", "num_model_chunks"}),
+      field(
+          "stages", TRI_AT(layout.stages),
+          "Layers of each of the pp * chunks pipeline stages (pp with dualpipe); empty = of equal "
+          "cost.")
+          .at_least(0),
       choice("recompute", TRI_AT(layout.recompute), {"none", "selective", "full"},
              "Activations computed again in the backward pass rather than kept.")
           .aka({"activation_checkpointing", "recompute_granularity"}),
