@@ -25,9 +25,9 @@ void default_sample(std::int64_t vocab, std::int64_t sample, std::span<std::int3
         philox(11, philox_counter(position, static_cast<std::uint64_t>(sample)));
     return static_cast<std::int32_t>(block[0] % static_cast<std::uint32_t>(vocab));
   };
-  for (std::size_t t = 0; t < tokens.size(); ++t) {
-    tokens[t] = draw(t);
-    const bool is_masked = sample % 5 == 4 && t < tokens.size() / 2;
+  for (std::size_t t = 0; t < tokens.size(); ++t) tokens[t] = draw(t);
+  for (std::size_t t = 0; t < labels.size(); ++t) {
+    const bool is_masked = sample % 5 == 4 && t < labels.size() / 2;
     labels[t] = is_masked ? kIgnoredLabel : draw(t + 1);
   }
 }
@@ -62,7 +62,10 @@ class HarnessSource final : public BatchSource {
     for (std::size_t b = 0; b < static_cast<std::size_t>(cut_.micro_batch); ++b) {
       const std::int64_t sample = step_ * program_.request.batch.global_batch +
                                   cut_.row(micro_batch, static_cast<std::int64_t>(b));
-      fill(sample, out.tokens.subspan(b * seq, seq), out.labels.subspan(b * seq, seq));
+      const auto row = [&](std::span<std::int32_t> array) {
+        return array.empty() ? array : array.subspan(b * seq, seq);
+      };
+      fill(sample, row(out.tokens), row(out.labels));
       if (!out.samples.empty()) out.samples[b] = sample;
     }
   }

@@ -51,7 +51,9 @@ EvaluationRequest request_of(const EvalArguments& arguments, const Session& sess
     throw UsageError(fmt::format("[eval] --layout \"{}\": at most {} ranks; use fewer",
                                  arguments.layout, kMaxThreadRanks));
   }
-  check_layout(spec, request.layout,
+  Layout without_sp = request.layout;  // whose rule needs the real micro-batch
+  without_sp.sp = false;
+  check_layout(spec, without_sp,
                {.seq = request.batch.seq, .micro_batch = 1, .global_batch = request.layout.dp});
   request.batch.global_batch = request.batch.micro_batch * request.layout.dp;
   check_layout(spec, request.layout, request.batch);

@@ -26,7 +26,8 @@ class WindowTable {
 
   [[nodiscard]] std::int64_t num_windows() const { return first_window_.back(); }
   [[nodiscard]] std::int64_t seq_len() const { return seq_len_; }
-  /// Fills token t and label t (= token t + 1) of one window; both spans have seq_len elements.
+  /// Fills token t and label t (= token t + 1) of one window; a span has seq_len elements, or
+  /// none if it is not wanted.
   void fill(std::int64_t window, std::span<std::int32_t> tokens_t,
             std::span<std::int32_t> labels_t) const;
 
@@ -52,7 +53,8 @@ class TrainBatches {
   TrainBatches(const Corpus& corpus, TrainBatchOptions options);
 
   [[nodiscard]] const SampleIndex& index() const { return index_; }
-  /// Fills row b of [B, T] with samples[b], B = samples.size(), T = seq_len.
+  /// Fills row b of [B, T] with samples[b], B = samples.size(), T = seq_len; an empty array is not
+  /// wanted.
   void fill(std::span<const std::int64_t> samples, std::span<std::int32_t> tokens_bt,
             std::span<std::int32_t> labels_bt) const;
 
@@ -73,7 +75,7 @@ class EvalBatches {
   [[nodiscard]] std::int64_t num_windows() const { return num_windows_; }
   /// Valid labels of one evaluation.
   [[nodiscard]] std::int64_t num_tokens() const { return num_windows_ * windows_.seq_len(); }
-  /// Fills row b of [B, T] with windows[b]. Rows at and beyond num_windows(), which pad the last
+  /// Fills row b of [B, T] with windows[b]; an empty array is not wanted. Rows at and beyond num_windows(), which pad the last
   /// batch, get token 0 and kIgnoredLabel.
   void fill(std::span<const std::int64_t> windows, std::span<std::int32_t> tokens_bt,
             std::span<std::int32_t> labels_bt) const;

@@ -18,8 +18,9 @@ class BatchSource {
   virtual ~BatchSource() = default;
 
   struct MicroBatch {
-    std::span<std::int32_t> tokens;  ///< [B*T]
-    std::span<std::int32_t> labels;  ///< [B*T], negative = not a target; empty in generation
+    std::span<std::int32_t> tokens;  ///< [B*T]; empty but in the first stage
+    /// [B*T], negative = not a target; empty but in the last stage, and in generation
+    std::span<std::int32_t> labels;
     std::span<std::int64_t>
         samples;  ///< [B] global sample numbers; empty when nothing draws from them
   };

@@ -101,8 +101,8 @@ TEST(ProgramTextError, NamesABufferThatIsDeclaredTwice) {
 }
 
 TEST(ProgramTextError, NamesACallOfAnUnknownTemplate) {
-  const std::string text = replaced(small_text(), "call micro.last", "call micro.least");
-  expect_error(text, line_of(text, "micro.least"), "micro.least", "template");
+  const std::string text = replaced(small_text(), "call micro.next", "call micro.nest");
+  expect_error(text, line_of(text, "micro.nest"), "micro.nest", "template");
 }
 
 TEST(ProgramTextError, NamesAnUnknownFieldOfTheModel) {

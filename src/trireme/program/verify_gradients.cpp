@@ -187,7 +187,10 @@ class GradientCheck {
                    "all contributions before the reduction");
     }
     if (use.access == Access::kWrite) {
-      value.copies = {};
+      if (value.copies != std::array<Contributions, 2>{}) {
+        return fault("V10", place, use, atom, "written over earlier contributions",
+                     "mode A for all but the first");
+      }
       value.is_zeroed = false;
     } else if (value.is_zeroed) {
       return fault("V4", place, use, atom, "added to zeros", "mode W for the first contribution");

@@ -358,11 +358,13 @@ bool is_sharded(const Program& program) {
 // V18
 // --------------------------------------------------------------------------------------------------
 
-/// Everything but which elements a rank owns: those instructions differ among replicas.
+/// Everything but which elements a rank owns, and what it says to its own replicas: that differs
+/// among them.
 std::vector<std::string> actions(const Program& program) {
   std::vector<std::string> all;
   for_each_instruction(program, [&](const Call& call, int, const Instruction& i, int) {
     if (i.op == Op::kNormSquare || i.op == Op::kOptStep || i.op == Op::kZero) return;
+    if (is_message(i.op) && i.comm && i.comm->group != axis_name(Axis::kPp)) return;
     all.push_back(fmt::format("{} {} layer={} stage={} chunk={} site={} {} micro_batch={}",
                               op_name(i.op), part_name(i.part), i.layer, i.stage, i.chunk,
                               site_name(i.site), stream_name(i.stream), call.micro_batch));

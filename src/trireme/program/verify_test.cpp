@@ -32,7 +32,7 @@ TEST(Verify, ListsEachRuleOnceWithAClaim) {
     names.insert(rule.name);
   }
   EXPECT_EQ(names.size(), verified_rules().size());
-  EXPECT_EQ(names.size(), 17U);
+  EXPECT_EQ(names.size(), 18U);
 }
 
 TEST(Verify, NamesRankInstructionRangeFoundAndDue) {
