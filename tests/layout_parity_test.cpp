@@ -76,6 +76,20 @@ const HarnessResult& reference(const std::string& model, std::int64_t micro_batc
   return result;
 }
 
+/// Largest difference of two elements, and its tensor.
+TensorError largest_change(const NamedTensors& value, const NamedTensors& reference) {
+  TensorError worst;
+  for (const auto& [name, expected] : reference) {
+    const std::vector<float>& found = value.at(name);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const double error =
+          std::abs(static_cast<double>(found[i]) - static_cast<double>(expected[i]));
+      if (!(error <= worst.error)) worst = {.error = error, .name = name};
+    }
+  }
+  return worst;
+}
+
 void expect_equal_bits(const HarnessResult& run, const HarnessResult& due) {
   EXPECT_EQ(run.losses, due.losses);
   EXPECT_EQ(run.grad_norms, due.grad_norms);
@@ -98,9 +112,12 @@ void expect_equal_to_rounding(const HarnessResult& run, const HarnessResult& due
     EXPECT_NEAR(run.eval_losses[i], due.eval_losses[i], bound * due.eval_losses[i]);
   const TensorError gradients = largest_error(run.first_gradients, due.first_gradients);
   EXPECT_LE(gradients.error, bound) << gradients.name;
+  // AdamW divides a gradient by its own size: where it is near zero, its rounding is part of a
+  // step.
+  const double way = kOptions.lr * kOptions.steps;
   const TensorError weights =
-      largest_error(without_key_bias(run.weights), without_key_bias(due.weights));
-  EXPECT_LE(weights.error, bound) << weights.name;
+      largest_change(without_key_bias(run.weights), without_key_bias(due.weights));
+  EXPECT_LE(weights.error, 0.005 * way) << weights.name;
 }
 
 class LayoutParity : public testing::TestWithParam<Case> {};
@@ -133,14 +150,35 @@ std::vector<Case> cases() {
       all.push_back({layout, model, true});
     }
     for (const char* const layout :
-         {"pp=2 schedule=gpipe-lifo", "pp=2 schedule=breadth-first:2", "pp=2 schedule=dualpipe",
-          "pp=4 schedule=dualpipe", "tp=2", "tp=4", "tp=2 recompute=full",
-          "tp=2 recompute=selective mbs=2", "dp=2 tp=2", "dp=2 tp=2 zero=1",
-          "pp=2 tp=2 schedule=1f1b", "pp=2 tp=2 schedule=zb-h1", "pp=2 dp=2 schedule=1f1b",
-          "pp=2 dp=2 zero=1 schedule=zb-v", "pp=2 dp=2 tp=2 schedule=1f1b",
+         {"pp=2 schedule=gpipe-lifo",
+          "pp=2 schedule=breadth-first:2",
+          "pp=2 schedule=dualpipe",
+          "pp=4 schedule=dualpipe",
+          "tp=2",
+          "tp=4",
+          "tp=2 recompute=full",
+          "tp=2 recompute=selective mbs=2",
+          "dp=2 tp=2",
+          "dp=2 tp=2 zero=1",
+          "pp=2 tp=2 schedule=1f1b",
+          "pp=2 tp=2 schedule=zb-h1",
+          "pp=2 dp=2 schedule=1f1b",
+          "pp=2 dp=2 zero=1 schedule=zb-v",
+          "pp=2 dp=2 tp=2 schedule=1f1b",
           "pp=2 dp=2 tp=2 zero=1 schedule=1f1b dp_sync=naive",
           "pp=2 dp=2 tp=2 zero=1 schedule=zb-v recompute=selective",
-          "pp=2 dp=2 tp=2 zero=1 schedule=interleaved:2 recompute=full"}) {
+          "pp=2 dp=2 tp=2 zero=1 schedule=interleaved:2 recompute=full",
+          "tp=2 sp=1",
+          "tp=4 sp=1",
+          "tp=4 sp=1 mbs=2",
+          "tp=2 sp=1 recompute=selective",
+          "tp=2 sp=1 recompute=full",
+          "dp=2 tp=2 sp=1 zero=1",
+          "pp=2 tp=2 sp=1 schedule=1f1b",
+          "pp=2 tp=2 sp=1 schedule=zb-v",
+          "pp=2 dp=2 tp=2 sp=1 zero=1 schedule=zb-h1 recompute=selective",
+          "pp=2 tp=2 sp=1 schedule=dualpipe",
+          "pp=2 tp=4 sp=1 schedule=interleaved:2"}) {
       all.push_back({layout, model, false});
     }
   }

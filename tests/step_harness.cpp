@@ -92,7 +92,8 @@ std::vector<RankPrograms> plan(const BuildRequest& base, const HarnessOptions& o
     BuildRequest request = base;
     request.rank = rank;
     Program train = build_train(request);
-    Program eval = build_eval(request, 2, roots_of(train));
+    // As many sequences under every layout.
+    Program eval = build_eval(request, train.num_micro_batches, roots_of(train));
     programs.push_back({std::move(train), std::move(eval)});
   }
   std::vector<RankPrograms> ranks = make_ready(std::move(programs), options.threads);

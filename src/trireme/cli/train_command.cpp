@@ -13,10 +13,10 @@
 #include "trireme/cli/model_folder.h"
 #include "trireme/cli/run_log.h"
 #include "trireme/cli/run_summary.h"
-#include "trireme/execute/program_traffic.h"
 #include "trireme/cli/safe_text.h"
 #include "trireme/cli/signals.h"
 #include "trireme/cli/train_config.h"
+#include "trireme/execute/program_traffic.h"
 #include "trireme/report/step_timeline.h"
 #include "trireme/report/table.h"
 #include "trireme/train/config_file.h"
@@ -116,8 +116,9 @@ std::string accounts(const RunPlan& plan, const TrainResult& result, const RunOb
     }
   }
   return "predicted and real bytes of each rank (sent: ring forms, 2(n-1)/n per all-reduce)\n" +
-         text_table({"rank", "memory predicted", "memory allocated", "group", "sent predicted", "sent"},
-                    rows);
+         text_table(
+             {"rank", "memory predicted", "memory allocated", "group", "sent predicted", "sent"},
+             rows);
 }
 
 std::string sample_text(const TrainConfig& config, const TrainResult& result, int num_threads) {

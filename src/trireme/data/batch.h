@@ -75,8 +75,8 @@ class EvalBatches {
   [[nodiscard]] std::int64_t num_windows() const { return num_windows_; }
   /// Valid labels of one evaluation.
   [[nodiscard]] std::int64_t num_tokens() const { return num_windows_ * windows_.seq_len(); }
-  /// Fills row b of [B, T] with windows[b]; an empty array is not wanted. Rows at and beyond num_windows(), which pad the last
-  /// batch, get token 0 and kIgnoredLabel.
+  /// Fills row b of [B, T] with windows[b]; an empty array is not wanted. Rows at and beyond
+  /// num_windows(), which pad the last batch, get token 0 and kIgnoredLabel.
   void fill(std::span<const std::int64_t> windows, std::span<std::int32_t> tokens_bt,
             std::span<std::int32_t> labels_bt) const;
 

@@ -19,9 +19,9 @@ struct RankPrograms {
   [[nodiscard]] std::int64_t num_instructions() const;
 };
 
-/// Takes the programs of all ranks, by rank; every rank has the same kinds in the same order. Gives them the workspace that the CPU kernels need with `num_threads`
-/// threads a rank, places and verifies them. Throws InternalError if a rule of the verifier is
-/// broken.
+/// Takes the programs of all ranks, by rank; every rank has the same kinds in the same order. Gives
+/// them the workspace that the CPU kernels need with `num_threads` threads a rank, places and
+/// verifies them. Throws InternalError if a rule of the verifier is broken.
 [[nodiscard]] std::vector<RankPrograms> make_ready(std::vector<std::vector<Program>> programs,
                                                    int num_threads);
 

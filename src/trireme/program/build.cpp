@@ -67,6 +67,7 @@ Program start(ProgramKind kind, const BuildRequest& request, const LocalModel& m
     body(builder, model.pipeline().is_last(stage));
   }
   if (request.layout.tp > 1) tensor_parallel(program, model);
+  if (model.is_sequence_parallel()) sequence_parallel(program, model);
   return program;
 }
 

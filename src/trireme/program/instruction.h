@@ -37,8 +37,8 @@ enum class Op : std::uint8_t {
 inline constexpr int kNumOps = 19;
 
 /// A piece of the model. ROPE = head split, q/k norm and rotation (GPT-2: the split alone); norms
-/// include the addition of the residual branch before them. STAGE_IN and STAGE_OUT are the ends of a
-/// pipeline stage: the residual stream that it takes and leaves, and their gradients.
+/// include the addition of the residual branch before them. STAGE_IN and STAGE_OUT are the ends of
+/// a pipeline stage: the residual stream that it takes and leaves, and their gradients.
 enum class Part : std::uint8_t {
   kNone,
   kEmbed,
@@ -56,12 +56,12 @@ enum class Part : std::uint8_t {
   kHead,
   kLogits,
   kStageIn,
-  kStageOut,     ///< y = x + delta: the last branch of the stage is added
-  kRowBias,      ///< tensor parallelism: bias of a row-parallel product, added after the sum
-  kPosition,     ///< tensor parallelism: learned positions, added after the sum
-  kHeadLogits,   ///< of a chunk of tokens and this rank's vocabulary, with their maximum
-  kHeadSums,     ///< of exponentials, and the label's logit
-  kHeadLoss,     ///< loss of a chunk; in training also the gradients
+  kStageOut,    ///< y = x + delta: the last branch of the stage is added
+  kRowBias,     ///< tensor parallelism: bias of a row-parallel product, added after the sum
+  kPosition,    ///< tensor parallelism: learned positions, added after the sum
+  kHeadLogits,  ///< of a chunk of tokens and this rank's vocabulary, with their maximum
+  kHeadSums,    ///< of exponentials, and the label's logit
+  kHeadLoss,    ///< loss of a chunk; in training also the gradients
 };
 inline constexpr int kNumParts = 22;
 

@@ -28,6 +28,8 @@ LocalModel::LocalModel(const BuildRequest& request, ProgramKind kind, int num_mi
       pipeline_(pipeline_of(request, kind, num_micro_batches)),
       coord_(request.layout.mesh().coord_of(request.rank)),
       local_spec_(tp_local_spec(request.spec, request.layout.tp, coord_.tp)) {
+  const bool has_tokens = kind == ProgramKind::kTrain || kind == ProgramKind::kEval;
+  is_sequence_parallel_ = layout_.sp && layout_.tp > 1 && has_tokens;
   const int last = pipeline_.num_stages() - 1;
   is_tied_across_ = spec_.tied && !pipeline_.holds(pipeline_.rank_of(0, 0), last);
 }
@@ -75,9 +77,8 @@ std::int64_t LocalModel::first_vocab_row() const {
 std::vector<std::string_view> LocalModel::gradient_groups(std::size_t row) const {
   std::vector<std::string_view> groups;
   const TpSharding sharding = table_.rows()[row].tp_sharding;
-  const bool is_partial =
-      sharding == TpSharding::kPartialByHeads ||
-      (sharding == TpSharding::kPartialGrad && is_sequence_parallel());
+  const bool is_partial = sharding == TpSharding::kPartialByHeads ||
+                          (sharding == TpSharding::kPartialGrad && is_sequence_parallel());
   if (layout_.tp > 1 && is_partial) groups.push_back(axis_name(Axis::kTp));
   if (is_tied_across_ && stages_of_row(row).size() > 1) groups.push_back(kTiedGroup);
   if (pipeline_.is_bidirectional()) groups.push_back(kMirrorGroup);

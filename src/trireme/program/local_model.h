@@ -38,11 +38,8 @@ class LocalModel {
   /// First row of the vocabulary that this rank holds.
   [[nodiscard]] std::int64_t first_vocab_row() const;
 
-  /// Rows [begin, end) of the flattened tokens of a micro-batch on which this rank's norms work.
-  [[nodiscard]] std::int64_t num_stream_tokens(std::int64_t num_tokens) const {
-    return is_sequence_parallel() ? num_tokens / layout_.tp : num_tokens;
-  }
-  [[nodiscard]] bool is_sequence_parallel() const { return layout_.sp && layout_.tp > 1; }
+  /// In training and evaluation; generation decodes one token at a time.
+  [[nodiscard]] bool is_sequence_parallel() const { return is_sequence_parallel_; }
 
   /// First and last stage hold a copy each of the tied table, on different ranks.
   [[nodiscard]] bool is_tied_across() const { return is_tied_across_; }
@@ -59,6 +56,7 @@ class LocalModel {
   Pipeline pipeline_;
   MeshCoord coord_;
   ModelSpec local_spec_;
+  bool is_sequence_parallel_ = false;
   bool is_tied_across_ = false;
 };
 

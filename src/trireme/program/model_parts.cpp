@@ -187,18 +187,21 @@ bool ModelBuilder::has(ParameterRole role, int layer) const {
 }
 
 Range ModelBuilder::parameter(ParameterRole role, int layer) const {
-  return program_.parameters.at(static_cast<std::size_t>(*model_.table().find(role, layer_key(layer))))
+  return program_.parameters
+      .at(static_cast<std::size_t>(*model_.table().find(role, layer_key(layer))))
       .parameter;
 }
 
 Range ModelBuilder::parameter_gradient(ParameterRole role, int layer) const {
-  return program_.parameters.at(static_cast<std::size_t>(*model_.table().find(role, layer_key(layer))))
+  return program_.parameters
+      .at(static_cast<std::size_t>(*model_.table().find(role, layer_key(layer))))
       .gradient;
 }
 
 Instruction& ModelBuilder::emit(Op op, Part part, int layer, std::vector<Use> uses) {
   auto& instructions = program_.at(template_index_).instructions;
-  instructions.push_back({.op = op, .part = part, .layer = layer, .stage = stage_, .uses = std::move(uses)});
+  instructions.push_back(
+      {.op = op, .part = part, .layer = layer, .stage = stage_, .uses = std::move(uses)});
   return instructions.back();
 }
 
@@ -248,8 +251,8 @@ void ModelBuilder::stage_out() {
 
 void ModelBuilder::embed() {
   stream_ = activation("embed", shape_.tokens() * spec().hidden);
-  Instruction& embed = emit(Op::kForward, Part::kEmbed, -1,
-                            {use(Role::kTokens, Access::kRead, tokens_)});
+  Instruction& embed =
+      emit(Op::kForward, Part::kEmbed, -1, {use(Role::kTokens, Access::kRead, tokens_)});
   add_parameter(embed, Role::kWeight, ParameterRole::kTokenTable);
   add_parameter(embed, Role::kWeight2, ParameterRole::kPositionTable);
   if (shape_.cache > 0) {
@@ -275,8 +278,7 @@ ModelBuilder::NormBuffers ModelBuilder::norm(Part part, int layer, BufferId x, B
   add_parameter(instruction, Role::kWeight, *weight_role(part));
   add_parameter(instruction, Role::kBias, *bias_role(part));
   out.y = activation(name, shape_.tokens() * hidden);
-  out.stats =
-      activation(name + ".stats", shape_.tokens() * (spec().is_llama() ? 1 : 2));
+  out.stats = activation(name + ".stats", shape_.tokens() * (spec().is_llama() ? 1 : 2));
   instruction.uses.push_back(use(Role::kY, Access::kWrite, out.y));
   instruction.uses.push_back(use(Role::kStats, Access::kWrite, out.stats));
   program_.at(template_index_).instructions.push_back(std::move(instruction));
@@ -347,8 +349,7 @@ void ModelBuilder::attention(int layer, LayerBuffers& at) {
 void ModelBuilder::dropout(int layer, Site site, BufferId buffer) {
   if (!has_dropout()) return;
   emit(Op::kForward, Part::kDropout, layer,
-       {use(Role::kSamples, Access::kRead, samples_),
-        use(Role::kY, Access::kReadWrite, buffer)})
+       {use(Role::kSamples, Access::kRead, samples_), use(Role::kY, Access::kReadWrite, buffer)})
       .site = site;
 }
 
@@ -377,7 +378,8 @@ void ModelBuilder::layer_forward(int layer) {
 
 void ModelBuilder::head_backward() {
   d_final_ = gradient("final_norm", shape_.tokens() * spec().hidden);
-  const ParameterSlot& slot = program_.parameters.at(static_cast<std::size_t>(model_.table().head_index()));
+  const ParameterSlot& slot =
+      program_.parameters.at(static_cast<std::size_t>(model_.table().head_index()));
   Instruction& head = emit(Op::kBackward, Part::kHead, -1,
                            {use(Role::kX, Access::kRead, final_.y),
                             {Role::kWeight, Access::kRead, slot.parameter},
@@ -391,7 +393,8 @@ void ModelBuilder::head_backward() {
 }
 
 void ModelBuilder::head_loss() {
-  const ParameterSlot& slot = program_.parameters.at(static_cast<std::size_t>(model_.table().head_index()));
+  const ParameterSlot& slot =
+      program_.parameters.at(static_cast<std::size_t>(model_.table().head_index()));
   Instruction& head = emit(Op::kForward, Part::kHead, -1,
                            {use(Role::kX, Access::kRead, final_.y),
                             {Role::kWeight, Access::kRead, slot.parameter},
@@ -401,7 +404,8 @@ void ModelBuilder::head_loss() {
 }
 
 void ModelBuilder::logits() {
-  const ParameterSlot& slot = program_.parameters.at(static_cast<std::size_t>(model_.table().head_index()));
+  const ParameterSlot& slot =
+      program_.parameters.at(static_cast<std::size_t>(model_.table().head_index()));
   const BufferId logits = program_.add_buffer({.name = "logits",
                                                .kind = MemoryKind::kActivations,
                                                .content = Content::kStep,
@@ -419,16 +423,16 @@ void ModelBuilder::logits() {
 // -------------------------------------------------------------------------------------------------
 
 void ModelBuilder::backward() {
-  d_stream_ = activation(stream_gradient_name(model_.pipeline(), stage_),
-                         shape_.tokens() * spec().hidden);
+  d_stream_ =
+      activation(stream_gradient_name(model_.pipeline(), stage_), shape_.tokens() * spec().hidden);
   if (is_last()) norm_backward(Part::kFinalNorm, -1, d_final_, final_);
   const StageLayers& layers = model_.pipeline().stage(stage_);
   for (int layer = layers.end - 1; layer >= layers.begin; --layer) layer_backward(layer);
   if (!is_first()) return;
   const BufferId d_embed = dropout_backward(-1, Site::kEmbed, d_stream_);
-  Instruction& embed = emit(Op::kBackward, Part::kEmbed, -1,
-                            {use(Role::kTokens, Access::kRead, tokens_),
-                             use(Role::kDy, Access::kRead, d_embed)});
+  Instruction& embed =
+      emit(Op::kBackward, Part::kEmbed, -1,
+           {use(Role::kTokens, Access::kRead, tokens_), use(Role::kDy, Access::kRead, d_embed)});
   add_gradient(embed, Role::kDWeight, ParameterRole::kTokenTable);
   add_gradient(embed, Role::kDWeight2, ParameterRole::kPositionTable);
 }
@@ -463,11 +467,11 @@ BufferId ModelBuilder::linear_backward(Part part, int layer, BufferId dy, Buffer
 
 BufferId ModelBuilder::dropout_backward(int layer, Site site, BufferId dy) {
   if (!has_dropout()) return dy;
-  const BufferId dx = gradient(prefix(layer) + std::string(site_name(site)),
-                               shape_.tokens() * spec().hidden);
+  const BufferId dx =
+      gradient(prefix(layer) + std::string(site_name(site)), shape_.tokens() * spec().hidden);
   emit(Op::kBackward, Part::kDropout, layer,
-       {use(Role::kSamples, Access::kRead, samples_),
-        use(Role::kDy, Access::kRead, dy), use(Role::kDx, Access::kWrite, dx)})
+       {use(Role::kSamples, Access::kRead, samples_), use(Role::kDy, Access::kRead, dy),
+        use(Role::kDx, Access::kWrite, dx)})
       .site = site;
   return dx;
 }

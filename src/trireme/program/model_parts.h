@@ -32,9 +32,9 @@ inline constexpr std::int64_t kHeadChunkTokens = 256;
 /// The gradient is taken at the end of the stage and left at its start, in place.
 [[nodiscard]] std::string stream_gradient_name(const Pipeline& pipeline, int stage);
 
-/// Appends the parts of one stage to one template of a program. The program must hold one buffer per
-/// parameter of the rank (`add_parameter_buffers`). Weights and gradients are used whole and in mode
-/// W: accumulation, recomputation and every kind of parallelism are passes of their own.
+/// Appends the parts of one stage to one template of a program. The program must hold one buffer
+/// per parameter of the rank (`add_parameter_buffers`). Weights and gradients are used whole and in
+/// mode W: accumulation, recomputation and every kind of parallelism are passes of their own.
 class ModelBuilder {
  public:
   /// `model` and `program` outlive the builder.

@@ -45,8 +45,9 @@ struct ModelWiring::Builder {
   const Pipeline& pipeline;
   ProgramKind kind;
   bool trains;
-  bool drops;         ///< dropout applies
-  bool is_tp;         ///< layers are cut over ranks
+  bool drops;  ///< dropout applies
+  bool is_tp;  ///< layers are cut over ranks
+  bool is_sp;  ///< tokens too, between the products
   int num_layers;
   int num_chunks = 0;  ///< of the head
 
@@ -59,6 +60,7 @@ struct ModelWiring::Builder {
         trains(program.kind == ProgramKind::kTrain),
         drops(trains && program.request.spec.dropout > 0),
         is_tp(program.request.layout.tp > 1),
+        is_sp(target.model_.is_sequence_parallel()),
         num_layers(narrow<int>(program.request.spec.layers)) {
     if (is_tp && has_loss())
       num_chunks = narrow<int>(div_ceil(token_shape(program).tokens(), kHeadChunkTokens));
@@ -143,7 +145,12 @@ struct ModelWiring::Builder {
     return {.role = role, .part = stage, .source = role};
   }
   [[nodiscard]] Value summed(Value value) const {
-    if (is_tp) value.reduced = Reduced::kSum;
+    if (is_tp) value.reduced = is_sp ? Reduced::kScattered : Reduced::kSum;
+    return value;
+  }
+  /// A value of the rank's own tokens as products read it.
+  [[nodiscard]] Value of_all_tokens(Value value) const {
+    if (is_sp) value.reduced = Reduced::kGathered;
     return value;
   }
 
@@ -251,12 +258,12 @@ struct ModelWiring::Builder {
     add_norm_gradients(Part::kAttnNorm, layer, summed(dx(Part::kQkv)), &between);
     add_norm_gradients(Part::kMlpNorm, layer, summed(dx(Part::kMlpUp)), &above);
 
-    wire_linear(Part::kQkv, layer, y(Part::kAttnNorm), dx(Part::kRope));
+    wire_linear(Part::kQkv, layer, of_all_tokens(y(Part::kAttnNorm)), dx(Part::kRope));
     wire_linear(Part::kProj, layer, {Part::kAttn, layer, site},
-                branch_gradient(layer, Site::kAttnResidual, between));
-    wire_linear(Part::kMlpUp, layer, y(Part::kMlpNorm), dx(Part::kAct));
+                of_all_tokens(branch_gradient(layer, Site::kAttnResidual, between)));
+    wire_linear(Part::kMlpUp, layer, of_all_tokens(y(Part::kMlpNorm)), dx(Part::kAct));
     wire_linear(Part::kMlpDown, layer, y(Part::kAct),
-                branch_gradient(layer, Site::kMlpResidual, above));
+                of_all_tokens(branch_gradient(layer, Site::kMlpResidual, above)));
     wire_row_bias(Part::kProj, layer, Site::kAttnResidual);
     wire_row_bias(Part::kMlpDown, layer, Site::kMlpResidual);
     WiredPart& act = at(Part::kAct, layer);
@@ -321,8 +328,9 @@ struct ModelWiring::Builder {
     const Value first_stream = stream_gradient_at_start(0);
     WiredPart& embed = at(Part::kEmbed, -1);
     embed.forward = {load(Role::kTokens, 0)};
-    embed.backward = {load(Role::kTokens, 0),
-                      need(Role::kDy, branch_gradient(-1, Site::kEmbed, first_stream))};
+    embed.backward = {
+        load(Role::kTokens, 0),
+        need(Role::kDy, of_all_tokens(branch_gradient(-1, Site::kEmbed, first_stream)))};
     if (has_position())
       at(Part::kPosition, -1).forward = {need(Role::kY, summed({Part::kEmbed, -1}))};
     if (drops) wire_dropout(-1, Site::kEmbed, 0, embedding(), first_stream);
@@ -351,7 +359,7 @@ struct ModelWiring::Builder {
         rows.chunk = chunk;
         return rows;
       };
-      const Need x = of_chunk(need(Role::kX, {Part::kFinalNorm, -1}));
+      const Need x = of_chunk(need(Role::kX, of_all_tokens({Part::kFinalNorm, -1})));
       const Need labels = of_chunk(load(Role::kLabels, last_stage()));
       const Need logits =
           need(Role::kLogits, {Part::kHeadLogits, chunk, Site::kNone, Role::kLogits});
@@ -418,8 +426,8 @@ struct ModelWiring::Builder {
 
   void wire_head_parameters(WiredPart& item) const {
     const bool is_loss = item.part == Part::kHead || item.part == Part::kHeadLoss;
-    const bool reads_weight = is_loss || item.part == Part::kLogits ||
-                              item.part == Part::kHeadLogits;
+    const bool reads_weight =
+        is_loss || item.part == Part::kLogits || item.part == Part::kHeadLogits;
     if (!reads_weight || (item.part == Part::kHeadLoss && !trains)) return;
     const ParameterUse head{.role = Role::kWeight, .row = narrow<int>(model.table().head_index())};
     item.parameters = {head};

@@ -13,7 +13,7 @@ namespace trireme {
 enum class Half : std::uint8_t { kBoth, kInput, kWeight };
 
 /// What a collective over tp makes of a value.
-enum class Reduced : std::uint8_t { kNot, kSum, kMax };
+enum class Reduced : std::uint8_t { kNot, kSum, kMax, kScattered, kGathered };
 
 /// Operand `role` carries what part number `part` has under `source`.
 struct Need {

@@ -89,7 +89,7 @@ struct Call {
 /// Where this rank's part of a row of the parameter table lives.
 struct ParameterSlot {
   Range parameter = {};  ///< empty (buffer -1) when another stage holds the row
-  Range gradient = {};  ///< empty (buffer -1) when the kind has no gradients
+  Range gradient = {};   ///< empty (buffer -1) when the kind has no gradients
   std::optional<Range> head_gradient =
       {};  ///< of a tied table: its gradient as head, added once per step
   bool operator==(const ParameterSlot&) const = default;

@@ -15,7 +15,7 @@ inline constexpr std::int64_t kAlignBytes = 64;
 /// Where each row of the parameter table lives, shared by all programs of one arena.
 struct ParameterRoots {
   struct Row {
-    int root = -1;  ///< -1: the rank does not hold the row
+    int root = -1;            ///< -1: the rank does not hold the row
     std::int64_t offset = 0;  ///< bytes
   };
   std::vector<std::int64_t> bytes;  ///< of each root, padding included
@@ -36,7 +36,8 @@ void move_into_roots(Program& program, const ParameterRoots& roots);
 [[nodiscard]] int num_roots(const Program& program);
 [[nodiscard]] std::string root_name(std::string_view kind, int root);  // "params.0"
 
-/// Rows of the parameter table that the rank holds, by (root, offset): the order in which gradients are completed.
+/// Rows of the parameter table that the rank holds, by (root, offset): the order in which gradients
+/// are completed.
 [[nodiscard]] std::vector<std::size_t> rows_in_root_order(const Program& program);
 
 /// Bytes [begin, end) of the shard of `rank` in a buffer of `bytes` divided over `num_ranks`.

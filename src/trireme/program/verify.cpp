@@ -1,6 +1,7 @@
 // The rules in the order in which they are checked: each may rely on those before it.
 #include "trireme/program/verify.h"
 
+#include <algorithm>
 #include <cstddef>
 
 #include <fmt/format.h>
@@ -25,6 +26,15 @@ std::optional<Violation> check_step(const Program& program) {
 }
 
 }  // namespace
+
+bool scatters_gradients(const Program& program) {
+  return std::any_of(program.templates.begin(), program.templates.end(), [](const Template& item) {
+    return std::any_of(
+        item.instructions.begin(), item.instructions.end(), [](const Instruction& i) {
+          return i.op == Op::kReduceScatter && i.comm && i.comm->group == axis_name(Axis::kDp);
+        });
+  });
+}
 
 std::string range_label(const Program& program, const Range& range) {
   return fmt::format("{}[{}:{}]", program.buffer(range.buffer).name, range.offset,

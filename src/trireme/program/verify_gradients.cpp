@@ -117,6 +117,7 @@ class GradientCheck {
       case Op::kAdd:
         return add_copies(place, instruction);
       case Op::kReduceScatter:
+        if (is_activation(instruction)) return std::nullopt;
         return scatter(place, instruction);
       default:
         break;
@@ -143,6 +144,11 @@ class GradientCheck {
     if (!is_backward(instruction.op))
       return fault("V10", place, use, -1, "written", "gradients from backward parts only");
     return contribute(place, call, instruction, u);
+  }
+
+  [[nodiscard]] bool is_activation(const Instruction& instruction) const {
+    const Use* data = instruction.find(Role::kData);
+    return data != nullptr && step_.is_kind(*data, MemoryKind::kActivations);
   }
 
   // Contributions
@@ -195,8 +201,8 @@ class GradientCheck {
     } else if (value.is_zeroed) {
       return fault("V4", place, use, atom, "added to zeros", "mode W for the first contribution");
     }
-    const StageOrders& orders = orders_[static_cast<std::size_t>(
-        wiring_.part(wiring_.number(instruction)).stage)];
+    const StageOrders& orders =
+        orders_[static_cast<std::size_t>(wiring_.part(wiring_.number(instruction)).stage)];
     const std::vector<int>& order =
         instruction.op == Op::kBackwardWeight ? orders.of_weights : orders.of_inputs;
     const int chunks = instruction.chunk < 0 ? 1 : wiring_.num_head_chunks();
@@ -255,8 +261,7 @@ class GradientCheck {
   // Reductions
   // -------------------------------------------------------------------------------------------
 
-  std::optional<Violation> reduce(At place, const Use& use, AtomSpan span,
-                                  std::string_view group) {
+  std::optional<Violation> reduce(At place, const Use& use, AtomSpan span, std::string_view group) {
     const Groups bit = group_bit(group);
     for (int atom = span.begin; atom < span.end; ++atom) {
       GradientAtom& value = at(atom);
@@ -306,7 +311,8 @@ class GradientCheck {
     const std::vector<int> stages = model.stages_of_row(r);
     const int stage = copy == kAsHead ? stages.back() : stages.front();
     const StageOrders& orders = orders_[static_cast<std::size_t>(stage)];
-    const bool is_chunked = is_head && (copy == kAsHead) == is_tied && wiring_.num_head_chunks() > 0;
+    const bool is_chunked =
+        is_head && (copy == kAsHead) == is_tied && wiring_.num_head_chunks() > 0;
     return narrow<int>(orders.of_weights.size()) * (is_chunked ? wiring_.num_head_chunks() : 1);
   }
 
@@ -316,9 +322,8 @@ class GradientCheck {
       const int count = value.copies[static_cast<std::size_t>(copy)];
       const int due = num_due(value.row, copy);
       if (count == due) continue;
-      return Finding{
-          fmt::format("{} contributions{}", count, copy == kAsHead ? " as head" : ""),
-          fmt::format("{}, one of each micro-batch", due)};
+      return Finding{fmt::format("{} contributions{}", count, copy == kAsHead ? " as head" : ""),
+                     fmt::format("{}, one of each micro-batch", due)};
     }
     if (value.is_garbage) return Finding{"outside this rank's shard", "the reduced shard"};
     const Groups due = due_groups_[static_cast<std::size_t>(value.row)];
@@ -370,12 +375,11 @@ class GradientCheck {
       const AtomSpan span = step_.atoms.of(slot.gradient);
       for (int atom = span.begin; atom < span.end; ++atom) {
         if (at(atom).num_in_norm == due || at(atom).is_garbage) continue;
-        return violation(
-            step_.program, "V15", place,
-            {fmt::format("{}, of parameter {}, {} in the norm",
-                         range_label(step_.program, step_.atoms.range_of(atom)), at(atom).row,
-                         due == 1 ? "not" : "also"),
-             "every complete gradient in the norm of one rank of those that hold it"});
+        return violation(step_.program, "V15", place,
+                         {fmt::format("{}, of parameter {}, {} in the norm",
+                                      range_label(step_.program, step_.atoms.range_of(atom)),
+                                      at(atom).row, due == 1 ? "not" : "also"),
+                          "every complete gradient in the norm of one rank of those that hold it"});
       }
     }
     return std::nullopt;

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -63,6 +64,13 @@ std::optional<Violation> check_event(const Program& program, const Event& event)
   }
   std::vector<Role> roles = {Role::kData};
   if (op == Op::kReduceScatter || op == Op::kAllGather) roles.push_back(Role::kShard);
+  if (op == Op::kAllGather) std::swap(roles.front(), roles.back());
+  if (event.instruction->uses.size() != roles.size() ||
+      event.instruction->uses.front().role != roles.front()) {
+    return violation(program, rule, event.at,
+                     {fmt::format("{} operands", event.instruction->uses.size()),
+                      fmt::format("{}, {} first", roles.size(), role_name(roles.front()))});
+  }
   for (const Role role : roles) {
     const Use* use = event.instruction->find(role);
     if (use == nullptr) {
@@ -179,9 +187,8 @@ class PeerCheck {
       coord.dp = 0;
       return mesh.rank_of(coord);
     };
-    return *std::find_if(programs_.begin(), programs_.end(), [&](const Program& other) {
-      return place(other) == place(program);
-    });
+    return *std::find_if(programs_.begin(), programs_.end(),
+                         [&](const Program& other) { return place(other) == place(program); });
   }
 
   /// Communicators that `p` or its peers use.
@@ -348,13 +355,6 @@ void add_pieces(const Program& program, const LocalModel& model, std::size_t ind
   }
 }
 
-bool is_sharded(const Program& program) {
-  return std::any_of(program.templates.begin(), program.templates.end(), [](const Template& item) {
-    return std::any_of(item.instructions.begin(), item.instructions.end(),
-                       [](const Instruction& i) { return i.op == Op::kReduceScatter; });
-  });
-}
-
 // V18
 // --------------------------------------------------------------------------------------------------
 
@@ -387,7 +387,7 @@ std::optional<Violation> check_norm_cover(const std::vector<Program>& programs) 
   std::map<std::pair<std::size_t, int>, std::int64_t> due_bytes;
   for (std::size_t p = 0; p < programs.size(); ++p) {
     // Without sharding over dp each replica has the whole norm: one of them is checked.
-    if (!is_sharded(first) && mesh.coord_of(programs[p].request.rank).dp > 0) continue;
+    if (!scatters_gradients(first) && mesh.coord_of(programs[p].request.rank).dp > 0) continue;
     const LocalModel model(programs[p]);
     add_pieces(programs[p], model, p, cover);
     for (std::size_t row = 0; row < programs[p].parameters.size(); ++row) {

@@ -29,11 +29,13 @@ struct Summed {
 };
 
 std::string summed_name(const Summed& value) {
-  constexpr std::array<std::string_view, 7> kNames = {
-      "something else",     "zero",
-      "the token count",    "1 / the token count of all ranks",
-      "the loss",           "the squared norm",
-      "this step's clip coefficient"};
+  constexpr std::array<std::string_view, 7> kNames = {"something else",
+                                                      "zero",
+                                                      "the token count",
+                                                      "1 / the token count of all ranks",
+                                                      "the loss",
+                                                      "the squared norm",
+                                                      "this step's clip coefficient"};
   std::string name(kNames.at(static_cast<std::size_t>(value.scalar)));
   const char* separator = " summed over ";
   for (const Axis axis : {Axis::kPp, Axis::kDp, Axis::kCp, Axis::kTp}) {
@@ -48,11 +50,7 @@ class ScalarCheck {
  public:
   explicit ScalarCheck(const StepView& step)
       : step_(step), values_(static_cast<std::size_t>(step.atoms.size())) {
-    bool is_sharded = false;
-    for (const Template& item : step.program.templates) {
-      for (const Instruction& instruction : item.instructions)
-        is_sharded = is_sharded || instruction.op == Op::kReduceScatter;
-    }
+    const bool is_sharded = scatters_gradients(step.program);
     const Axes pp = extended(Axis::kPp), dp = extended(Axis::kDp), tp = extended(Axis::kTp);
     tokens_over_ = dp;
     loss_over_ = dp | pp;  // it arises in the last stage, on all ranks of a tp group
@@ -67,10 +65,8 @@ class ScalarCheck {
         if (op.stage == last && has_head) loss_order_.push_back(op.micro_batch);
       });
     }
-    num_losses_due_ =
-        narrow<int>(loss_order_.size()) * std::max(1, step.wiring.num_head_chunks());
-    if (const auto loss = step.program.find_buffer("loss"))
-      loss_range_ = step.program.whole(*loss);
+    num_losses_due_ = narrow<int>(loss_order_.size()) * std::max(1, step.wiring.num_head_chunks());
+    if (const auto loss = step.program.find_buffer("loss")) loss_range_ = step.program.whole(*loss);
   }
 
   std::optional<Violation> run() {
@@ -105,9 +101,8 @@ class ScalarCheck {
     for (int atom = span.begin; atom < span.end; ++atom) {
       if (value(atom) == due) continue;
       if (may_be_zero && value(atom) == Summed{Scalar::kZero, due.over}) continue;
-      return violation(
-          step_.program, rule, at, role, step_.atoms.range_of(atom),
-          {fmt::format("holding {}", summed_name(value(atom))), summed_name(due)});
+      return violation(step_.program, rule, at, role, step_.atoms.range_of(atom),
+                       {fmt::format("holding {}", summed_name(value(atom))), summed_name(due)});
     }
     return std::nullopt;
   }
@@ -155,8 +150,8 @@ class ScalarCheck {
       if (found) return found;
     }
     const bool is_first = num_losses_ == 0;
-    auto found = require("V14", at, instruction, Role::kLoss,
-                         {is_first ? Scalar::kZero : Scalar::kLoss});
+    auto found =
+        require("V14", at, instruction, Role::kLoss, {is_first ? Scalar::kZero : Scalar::kLoss});
     if (found) return found;
     loss_ = instruction.find(Role::kLoss);
     if (loss_->access != Access::kAccumulate) {
@@ -215,9 +210,9 @@ class ScalarCheck {
       return violation(
           step_.program, held.scalar == Scalar::kNorm ? "V15" : "V14", at, Role::kData,
           step_.atoms.range_of(atom),
-          {is_incomplete ? fmt::format("holding the loss of {} of {} parts", num_losses_,
-                                       num_losses_due_)
-                         : fmt::format("holding {}", summed_name(held)),
+          {is_incomplete
+               ? fmt::format("holding the loss of {} of {} parts", num_losses_, num_losses_due_)
+               : fmt::format("holding {}", summed_name(held)),
            "one sum over each axis of token count (dp), loss (dp, pp) and norm (where no rank has "
            "all of it)"});
     }
@@ -241,8 +236,8 @@ class ScalarCheck {
   }
 
   std::optional<Violation> clip(At at, const Instruction& instruction) {
-    auto found = require("V15", at, instruction, Role::kNormSquare, {Scalar::kNorm, norm_over_},
-                         true);
+    auto found =
+        require("V15", at, instruction, Role::kNormSquare, {Scalar::kNorm, norm_over_}, true);
     if (!found)
       found = require("V14", at, instruction, Role::kLoss, {Scalar::kLoss, loss_over_},
                       num_losses_due_ == 0);

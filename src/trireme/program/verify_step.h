@@ -79,6 +79,9 @@ struct StepView {
   [[nodiscard]] std::optional<Range> own_shard(const Range& whole) const;
 };
 
+/// ZeRO: after their reduction a rank has only a shard of its gradients.
+[[nodiscard]] bool scatters_gradients(const Program& program);
+
 /// V13 of one program: operands, parameters, calls and frees name what exists.
 [[nodiscard]] std::optional<Violation> check_operands(const Program& program);
 /// V1: every part, update and load as often as the model says.

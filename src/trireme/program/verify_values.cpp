@@ -71,10 +71,9 @@ class ValueCheck {
       return std::nullopt;
     }
     if (instruction.part != Part::kNone) return pass(at, call, instruction);
-    if (instruction.op == Op::kAllReduce && !is_gradient_data(instruction)) {
-      const AtomSpan span = step_.atoms_of(at, 0);
-      write(span, mix(kReduced, instruction.comm->is_max ? Reduced::kMax : Reduced::kSum,
-                      read(span)));
+    if (instruction.comm && instruction.comm->group == axis_name(Axis::kTp) &&
+        step_.is_kind(instruction.uses.front(), MemoryKind::kActivations)) {
+      reduce(at, instruction);
       return std::nullopt;
     }
     for (std::size_t u = 0; u < instruction.uses.size(); ++u) {
@@ -85,8 +84,15 @@ class ValueCheck {
     return std::nullopt;
   }
 
-  [[nodiscard]] bool is_gradient_data(const Instruction& instruction) const {
-    return step_.is_kind(instruction.uses.front(), MemoryKind::kGradients);
+  /// A collective over tp makes a new value of one.
+  void reduce(At at, const Instruction& instruction) {
+    const Reduced how = instruction.op == Op::kAllGather       ? Reduced::kGathered
+                        : instruction.op == Op::kReduceScatter ? Reduced::kScattered
+                        : instruction.comm->is_max             ? Reduced::kMax
+                                                               : Reduced::kSum;
+    const AtomSpan in = step_.atoms_of(at, 0);
+    const AtomSpan out = step_.atoms_of(at, instruction.uses.size() - 1);
+    write(out, mix(kReduced, how, read(in)));
   }
 
   /// y = x, atom by atom or as a whole.
@@ -107,8 +113,7 @@ class ValueCheck {
   /// tag that says so.
   std::optional<Violation> pass(At at, const Call& call, const Instruction& instruction) {
     const int number = wiring_.number(instruction);
-    const bool is_edge =
-        instruction.part == Part::kStageIn || instruction.part == Part::kStageOut;
+    const bool is_edge = instruction.part == Part::kStageIn || instruction.part == Part::kStageOut;
     if (number < 0 || !is_edge || call.micro_batch < 0) {
       return violation(step_.program, "V16", at,
                        {"no end of a stage of a micro-batch", "STAGE_IN or STAGE_OUT"});
@@ -286,13 +291,13 @@ class ValueCheck {
     const std::string name =
         source.part == Part::kNone
             ? "LOAD"
-            : fmt::format("{}{}", part_name(source.part),
-                          source.layer < 0 ? std::string()
-                                           : fmt::format(" layer={}", source.layer));
-    return differs(at, use,
-                   fmt::format("a read of {} of {}{} in micro-batch {}", role_name(need.source),
-                               name, need.reduced == Reduced::kNot ? "" : ", reduced over tp,",
-                               call.micro_batch));
+            : fmt::format(
+                  "{}{}", part_name(source.part),
+                  source.layer < 0 ? std::string() : fmt::format(" layer={}", source.layer));
+    return differs(
+        at, use,
+        fmt::format("a read of {} of {}{} in micro-batch {}", role_name(need.source), name,
+                    need.reduced == Reduced::kNot ? "" : ", reduced over tp,", call.micro_batch));
   }
 
   /// The atoms hold what the parts named have made, and what a collective has made of that.

@@ -133,8 +133,8 @@ std::vector<ModelState::Run> ModelState::runs_of(const StateTensor& tensor) cons
       if (begin >= stop) continue;
       const std::int64_t in_row = block.first_column + (begin - at) / kFloatBytes;
       runs.push_back({.begin = (r - rows.first_row) * row(tensor).row_elems() + in_row,
-                      .values = executor_.values<float>(
-                          program_index_, {buffer, begin - origin, stop - begin})});
+                      .values = executor_.values<float>(program_index_,
+                                                        {buffer, begin - origin, stop - begin})});
     }
   }
   return runs;

@@ -25,9 +25,9 @@ struct StateTensor {
   std::size_t view = 0;  ///< of that row
 };
 
-/// The state of one rank, addressed by full tensors. Of each it has the elements of its stage and of
-/// its tensor-parallel share; with ZeRO-1 moments, and gradients once reduced, are complete only on
-/// the rank that owns the shard.
+/// The state of one rank, addressed by full tensors. Of each it has the elements of its stage and
+/// of its tensor-parallel share; with ZeRO-1 moments, and gradients once reduced, are complete only
+/// on the rank that owns the shard.
 class ModelState {
  public:
   /// `executor` runs `program` as its program `program_index`; both outlive this object.

@@ -76,8 +76,8 @@ struct TrainResult {
   std::vector<std::int64_t> arena_bytes;  ///< as allocated, by rank
   /// By rank and group, by the programs of all steps of this call.
   std::vector<GroupBytes> bytes_sent;
-  std::vector<StreamRecord> traces;       ///< of the steps of trace.steps; they refer to the plan
-  double peak_flops = 0;                  ///< of the whole world; as measured or configured
+  std::vector<StreamRecord> traces;  ///< of the steps of trace.steps; they refer to the plan
+  double peak_flops = 0;             ///< of the whole world; as measured or configured
   double train_seconds = 0;
 };
 

@@ -153,9 +153,7 @@ void run_activation(const PartCall& call) {
 }
 
 void run_dropout(const PartCall& call) {
-  const TokenShape tokens = token_shape(call.program());
-  const kernels::DropoutShape shape{
-      .num_tokens = tokens.tokens(), .seq_len = tokens.seq, .channels = call.spec().hidden};
+  const kernels::DropoutShape shape = call.dropout_shape();
   if (is_backward(call.instruction().op)) {
     return kernels::dropout_backward(shape, call.dropout(), call.at(Role::kDy), call.at(Role::kDx));
   }
@@ -238,6 +236,13 @@ void run_stage_out(const PartCall& call) {
               static_cast<std::size_t>(count) * sizeof(float));
   if (call.at(Role::kDelta) != nullptr)
     kernels::add(call.at(Role::kY), call.at(Role::kDelta), count);
+}
+
+void run_position(const PartCall& call) {
+  kernels::EmbeddingShape shape = call.embedding_shape();
+  shape.num_tokens = call.count(Role::kY) / shape.hidden;
+  shape.first_token = call.first_own_token(shape.num_tokens);
+  kernels::add_positions(shape, call.at(Role::kWeight2), call.at(Role::kY));
 }
 
 void run_row_bias(const PartCall& call) {
@@ -466,8 +471,7 @@ void CpuBackend::run(const Call& call, int index, Operands operands, const StepC
     case Part::kRowBias:
       return run_row_bias(part);
     case Part::kPosition:
-      return kernels::add_positions(part.embedding_shape(), part.at(Role::kWeight2),
-                                    part.at(Role::kY));
+      return run_position(part);
     case Part::kStageOut:
       if (instruction.op == Op::kForward) return run_stage_out(part);
       break;  // a copy

@@ -41,11 +41,10 @@ kernels::NormShape PartCall::norm_shape() const {
 kernels::DropoutShape PartCall::dropout_shape() const {
   const std::int64_t num_tokens =
       count(instruction_.has(Role::kDx) ? Role::kDx : Role::kY) / spec().hidden;
-  const std::int64_t piece = model_.is_sequence_parallel() ? model_.coord().tp : 0;
   return {.num_tokens = num_tokens,
           .seq_len = token_shape(program_).seq,
           .channels = spec().hidden,
-          .first_token = piece * num_tokens};
+          .first_token = first_own_token(num_tokens)};
 }
 
 kernels::HeadsShape PartCall::heads_shape() const {
@@ -66,11 +65,11 @@ kernels::AttentionShape PartCall::attention_shape() const {
 
 kernels::NormShape norm_shape(const ModelSpec& local_spec, const Instruction& instruction) {
   const Use* h = instruction.find(instruction.has(Role::kX) ? Role::kX : Role::kH);
-  return {.kind = local_spec.is_llama() ? kernels::NormKind::kRms : kernels::NormKind::kLayer,
-          .num_tokens = h->range.bytes / static_cast<std::int64_t>(sizeof(float)) /
-                        local_spec.hidden,
-          .hidden = local_spec.hidden,
-          .eps = static_cast<float>(local_spec.norm_eps)};
+  return {
+      .kind = local_spec.is_llama() ? kernels::NormKind::kRms : kernels::NormKind::kLayer,
+      .num_tokens = h->range.bytes / static_cast<std::int64_t>(sizeof(float)) / local_spec.hidden,
+      .hidden = local_spec.hidden,
+      .eps = static_cast<float>(local_spec.norm_eps)};
 }
 
 kernels::HeadsShape heads_shape(const Program& program, const LocalModel& model) {

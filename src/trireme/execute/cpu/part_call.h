@@ -54,6 +54,11 @@ class PartCall {
   /// Random numbers of a dropout site in this step; p = 0 where the instruction has none.
   [[nodiscard]] kernels::DropoutSite dropout() const;
 
+  /// Number of the first of `num_tokens` tokens that this rank's norms work on.
+  [[nodiscard]] std::int64_t first_own_token(std::int64_t num_tokens) const {
+    return model_.is_sequence_parallel() ? model_.coord().tp * num_tokens : 0;
+  }
+
   [[nodiscard]] kernels::EmbeddingShape embedding_shape() const;
   [[nodiscard]] kernels::NormShape norm_shape() const;
   [[nodiscard]] kernels::DropoutShape dropout_shape() const;

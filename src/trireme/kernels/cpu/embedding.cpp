@@ -23,7 +23,7 @@ void check_positions(const EmbeddingShape& shape) {
 }
 
 std::int64_t position_of(const EmbeddingShape& shape, std::int64_t n) {
-  return shape.first_position + n % shape.seq_len;
+  return shape.first_position + (shape.first_token + n) % shape.seq_len;
 }
 
 void add_columns(float* to, const float* from, Range columns) {

@@ -49,10 +49,10 @@ class Accumulation {
     const auto [body, is_new] = bodies_.try_emplace(original, program_.at(original));
     const bool is_all_first = std::count(is_first.begin(), is_first.end(), false) == 0;
     const bool is_none_first = std::count(is_first.begin(), is_first.end(), true) == 0;
-    const std::string name = is_all_first    ? body->second.name + ".first"
-                             : is_none_first ? body->second.name + ".next"
-                                             : fmt::format("{}.mixed{}", body->second.name,
-                                                           variants_.size());
+    const std::string name = is_all_first ? body->second.name + ".first"
+                             : is_none_first
+                                 ? body->second.name + ".next"
+                                 : fmt::format("{}.mixed{}", body->second.name, variants_.size());
     Template item{.name = name, .instructions = body->second.instructions};
     std::size_t number = 0;
     for (Instruction& instruction : item.instructions) {

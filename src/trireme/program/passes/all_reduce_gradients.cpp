@@ -52,8 +52,7 @@ void all_reduce_gradients(Program& program) {
   for (std::size_t i = 0; i < reduce.instructions.size(); ++i) {
     bool& done = has_waited.at(static_cast<std::size_t>(reduce.instructions[i].stream));
     if (std::exchange(done, true)) continue;
-    program.calls[index].waits.push_back(
-        {.instruction = narrow<int>(i), .wait = end_of_backward});
+    program.calls[index].waits.push_back({.instruction = narrow<int>(i), .wait = end_of_backward});
   }
 }
 

@@ -16,14 +16,12 @@ namespace {
 std::vector<int> last_writes(const Program& program) {
   std::vector<int> last(program.buffers.size(), -1);
   const std::vector<int> bases = call_bases(program);
-  for_each_instruction(program,
-                       [&](const Call&, int c, const Instruction& instruction, int i) {
-                         for (const Use& use : instruction.uses) {
-                           if (!use.writes()) continue;
-                           last[static_cast<std::size_t>(use.range.buffer)] =
-                               bases[static_cast<std::size_t>(c)] + i;
-                         }
-                       });
+  for_each_instruction(program, [&](const Call&, int c, const Instruction& instruction, int i) {
+    for (const Use& use : instruction.uses) {
+      if (!use.writes()) continue;
+      last[static_cast<std::size_t>(use.range.buffer)] = bases[static_cast<std::size_t>(c)] + i;
+    }
+  });
   return last;
 }
 
@@ -34,8 +32,8 @@ std::vector<std::size_t> completion_order(const Program& program, const LocalMod
   std::vector<std::size_t> order;
   for (std::size_t row = 0; row < program.parameters.size(); ++row) {
     const BufferId gradient = program.parameters[row].gradient.buffer;
-    int position = gradient < 0 ? std::numeric_limits<int>::max()
-                                : last[static_cast<std::size_t>(gradient)];
+    int position =
+        gradient < 0 ? std::numeric_limits<int>::max() : last[static_cast<std::size_t>(gradient)];
     // Mirrored ranks complete their stages at different times, but reduce the same bytes.
     if (gradient >= 0 && model.pipeline().is_bidirectional()) position = -narrow<int>(row);
     completed_at.push_back(position);

@@ -1,5 +1,5 @@
 // Events: what an instruction waits for on other streams, from overlapping operands (RAW, WAR,
-// WAW).
+// WAW), and from the memory that transient buffers share.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -24,6 +24,7 @@ class EventDerivation {
     none_.fill(-1);
     history_.assign(static_cast<std::size_t>(atoms_.size()), {none_, none_});
     after_.fill(none_);
+    last_call_.assign(program.buffers.size(), -1);
   }
 
   void run() {
@@ -52,6 +53,11 @@ class EventDerivation {
         }
       }
     }
+    if (begins_transient(call, instruction)) {
+      // Its memory may have been another buffer's until the compute instruction before.
+      constexpr auto kCompute = static_cast<std::size_t>(Stream::kCompute);
+      needed[kCompute] = std::max(needed[kCompute], after_[kCompute][kCompute]);
+    }
     Clock clock = after_[stream];
     know_waits(call, index, instruction, clock);
     for (std::size_t s = 0; s < needed.size(); ++s) {
@@ -64,6 +70,18 @@ class EventDerivation {
     after_[stream] = clock;
     done_.push_back(clock);
     remember(call, index, instruction, position);
+  }
+
+  /// The instruction is the first of its call to use some transient buffer.
+  bool begins_transient(int call, const Instruction& instruction) {
+    bool begins = false;
+    for (const Use& use : instruction.uses) {
+      const auto id = static_cast<std::size_t>(use.range.buffer);
+      if (program_.buffers[id].content != Content::kTransient) continue;
+      begins = begins || last_call_[id] != call;
+      last_call_[id] = call;
+    }
+    return begins;
   }
 
   /// What a pass has made the instruction wait for by hand.
@@ -119,6 +137,7 @@ class EventDerivation {
   std::array<Clock, kNumStreams> after_{};
   std::vector<Clock> done_;  ///< by position: what is known once it is done, itself included
   std::vector<int> call_base_;
+  std::vector<int> last_call_;  ///< by buffer: the latest call that has used it
 };
 
 }  // namespace

@@ -14,14 +14,18 @@ namespace trireme {
 /// over tp that make up for it, and what must happen once after them.
 void tensor_parallel(Program& program, const LocalModel& model);
 
+/// Sequence parallelism (Korthikanti et al. 2022, arXiv:2205.05198, section 4.2.2): norms, dropout
+/// and the residual stream on 1/tp of the tokens.
+void sequence_parallel(Program& program, const LocalModel& model);
+
 /// Activation recomputation (Chen et al. 2016, arXiv:1604.06174; selective: Korthikanti et al.
 /// 2022, arXiv:2205.05198): drops kept activations and inserts RECOMP before their first backward
 /// reader.
 void recompute(Program& program);
 
 /// The halves of a backward pass (zero bubble, Qi et al. 2023, arXiv:2401.10241, section 2): the
-/// gradient of the input with all that it needs, and the weight gradients of linear parts, which may
-/// run much later. What the weight half reads and the input half changes in place is copied.
+/// gradient of the input with all that it needs, and the weight gradients of linear parts, which
+/// may run much later. What the weight half reads and the input half changes in place is copied.
 struct BackwardHalves {
   std::vector<Instruction> input;
   std::vector<Instruction> weight;

@@ -61,14 +61,14 @@ class PipelinePass {
   void cut(int stage) {
     const int body = *program_.find_template(prefix(stage) + "micro");
     std::vector<Instruction> all = std::move(program_.at(body).instructions);
-    const auto middle =
-        std::find_if(all.begin(), all.end(), [](const Instruction& i) {
-          return is_backward(i.op) || i.op == Op::kRecompute;
-        });
+    const auto middle = std::find_if(all.rbegin(), all.rend(), [](const Instruction& i) {
+                          return i.op == Op::kForward || i.op == Op::kLoad;
+                        }).base();
     std::vector<Instruction> backward(std::make_move_iterator(middle),
                                       std::make_move_iterator(all.end()));
     all.erase(middle, all.end());
-    program_.at(body) = {.name = phase_name(Phase::kForward, stage), .instructions = std::move(all)};
+    program_.at(body) = {.name = phase_name(Phase::kForward, stage),
+                         .instructions = std::move(all)};
     if (runs(Phase::kBackwardInput, stage)) {
       BackwardHalves halves = split_backward(program_, backward);
       add(phase_name(Phase::kBackwardInput, stage), std::move(halves.input));
@@ -80,8 +80,7 @@ class PipelinePass {
 
   [[nodiscard]] bool runs(Phase phase, int stage) const {
     bool found = false;
-    for (const ScheduleStep& step :
-         stages_.schedule().orders.at(static_cast<std::size_t>(own_))) {
+    for (const ScheduleStep& step : stages_.schedule().orders.at(static_cast<std::size_t>(own_))) {
       for_each_op(step, [&](const StageOp& op) {
         found = found || (op.phase == phase && op.stage == stage);
       });
@@ -96,7 +95,7 @@ class PipelinePass {
   /// The buffer of a stage's end: where it takes the residual stream, leaves it, or both for its
   /// gradient.
   [[nodiscard]] Range edge(Part part, int stage, bool is_gradient) const {
-    const std::string name = is_gradient               ? stream_gradient_name(stages_, stage)
+    const std::string name = is_gradient              ? stream_gradient_name(stages_, stage)
                              : part == Part::kStageIn ? stage_in_name(stages_, stage)
                                                       : stage_out_name(stages_, stage);
     return program_.whole(*program_.find_buffer(name));
@@ -108,8 +107,7 @@ class PipelinePass {
     int target = 0;  ///< stage
   };
   [[nodiscard]] static Way way(bool is_gradient, int stage) {
-    if (is_gradient)
-      return {.from = Part::kStageIn, .to = Part::kStageOut, .target = stage - 1};
+    if (is_gradient) return {.from = Part::kStageIn, .to = Part::kStageOut, .target = stage - 1};
     return {.from = Part::kStageOut, .to = Part::kStageIn, .target = stage + 1};
   }
 
@@ -117,7 +115,8 @@ class PipelinePass {
     const bool is_send = message.source == own_;
     const Way ends = way(message.is_gradient, message.stage);
     const int stage = is_send ? message.stage : ends.target;
-    auto& name = messages_[{is_send, message.is_gradient, stage, is_send ? message.target : message.source}];
+    auto& name =
+        messages_[{is_send, message.is_gradient, stage, is_send ? message.target : message.source}];
     if (!name.empty()) return name;
     const int peer = is_send ? message.target : message.source;
     name = fmt::format("{}{}{}.{}", prefix(stage), is_send ? "send" : "recv",

@@ -16,19 +16,21 @@ class Recomputation {
  public:
   Recomputation(Program& program, const std::vector<Instruction>& body)
       : program_(program), body_(body) {
-    for (std::size_t i = 0; i < body_.size() && !is_backward(body_[i].op); ++i) {
+    while (num_forward_ < body_.size() && !is_backward(body_[num_forward_].op)) ++num_forward_;
+    for (std::size_t i = 0; i < num_forward_; ++i) {
       if (body_[i].op == Op::kLoad) continue;
       for (const Use& use : body_[i].uses) {
         if (use.writes() && is_transient(use)) writers_[use.range.buffer].push_back(i);
       }
       if (body_[i].op == Op::kForward && body_[i].layer >= 0) drop_outputs(body_[i]);
+      if (body_[i].comm) drop_with_input(body_[i]);
     }
   }
 
   std::vector<Instruction> run() {
-    for (const Instruction& instruction : body_) {
-      Instruction copy = instruction;
-      if (is_backward(instruction.op)) {
+    for (std::size_t i = 0; i < body_.size(); ++i) {
+      Instruction copy = body_[i];
+      if (i >= num_forward_) {
         for (Use& use : copy.uses) use.range.buffer = available(use.range.buffer);
       }
       out_.push_back(std::move(copy));
@@ -52,6 +54,16 @@ class Recomputation {
       if (is_norm_output || instruction.part == Part::kAct || (is_full && !is_layer_input)) {
         dropped_.insert(use.range.buffer);
       }
+    }
+  }
+
+  /// What a collective makes of a dropped value is dropped too.
+  void drop_with_input(const Instruction& collective) {
+    bool is_dropped = false;
+    for (const Use& use : collective.uses)
+      is_dropped = is_dropped || (use.reads() && dropped_.contains(use.range.buffer));
+    for (const Use& use : collective.uses) {
+      if (is_dropped && use.writes()) dropped_.insert(use.range.buffer);
     }
   }
 
@@ -107,6 +119,7 @@ class Recomputation {
 
   Program& program_;
   const std::vector<Instruction>& body_;
+  std::size_t num_forward_ = 0;  ///< instructions before the backward pass
   std::map<BufferId, std::vector<std::size_t>> writers_;
   std::set<BufferId> dropped_;
   std::map<BufferId, BufferId> again_;

@@ -12,15 +12,15 @@ namespace trireme {
 namespace {
 
 bool reads(const Instruction& instruction, BufferId buffer) {
-  return std::any_of(
-      instruction.uses.begin(), instruction.uses.end(),
-      [buffer](const Use& use) { return use.reads() && use.range.buffer == buffer; });
+  return std::any_of(instruction.uses.begin(), instruction.uses.end(), [buffer](const Use& use) {
+    return use.reads() && use.range.buffer == buffer;
+  });
 }
 
 bool writes(const Instruction& instruction, BufferId buffer) {
-  return std::any_of(
-      instruction.uses.begin(), instruction.uses.end(),
-      [buffer](const Use& use) { return use.writes() && use.range.buffer == buffer; });
+  return std::any_of(instruction.uses.begin(), instruction.uses.end(), [buffer](const Use& use) {
+    return use.writes() && use.range.buffer == buffer;
+  });
 }
 
 class BackwardSplit {

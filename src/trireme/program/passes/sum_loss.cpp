@@ -13,7 +13,8 @@ void sum_loss(Program& program) {
   begin.instructions.push_back(
       make(Op::kCount, {{Role::kY, Access::kWrite, program.whole(num_tokens)}}));
   if (program.request.layout.dp > 1)
-    begin.instructions.push_back(all_reduce(program, program.whole(num_tokens), axis_name(Axis::kDp)));
+    begin.instructions.push_back(
+        all_reduce(program, program.whole(num_tokens), axis_name(Axis::kDp)));
   if (program.kind == ProgramKind::kTrain) {
     const BufferId inverse = *program.find_buffer("inv_tokens");
     begin.instructions.push_back(

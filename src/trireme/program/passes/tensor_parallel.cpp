@@ -108,7 +108,8 @@ class TensorParallelPass {
   /// Rows [first, first + num) of an operand of `num_tokens` rows.
   static Use rows(const Use& use, std::int64_t first, std::int64_t num, std::int64_t num_tokens) {
     const std::int64_t row_bytes = use.range.bytes / num_tokens;
-    return {use.role, use.access,
+    return {use.role,
+            use.access,
             {use.range.buffer, use.range.offset + first * row_bytes, num * row_bytes}};
   }
 
@@ -160,15 +161,16 @@ class TensorParallelPass {
           {Role::kRowMax, Access::kRead, row_max},
           {Role::kSums, Access::kWrite, sums}});
     add_sum_over_vocabulary(sums, false);
-    Instruction& loss = emit(head, Part::kHeadLoss, chunk,
-                             {slice(Role::kLabels),
-                              {Role::kSums, Access::kRead, sums},
-                              *head.find(Role::kLoss)});
+    Instruction& loss =
+        emit(head, Part::kHeadLoss, chunk,
+             {slice(Role::kLabels), {Role::kSums, Access::kRead, sums}, *head.find(Role::kLoss)});
     if (!is_backward(head.op)) return;
-    loss.uses.insert(loss.uses.end(), {slice(Role::kX), weight,
+    loss.uses.insert(loss.uses.end(), {slice(Role::kX),
+                                       weight,
                                        {Role::kRowMax, Access::kRead, row_max},
                                        {Role::kLogits, Access::kReadWrite, logits},
-                                       *head.find(Role::kScale), slice(Role::kDx)});
+                                       *head.find(Role::kScale),
+                                       slice(Role::kDx)});
     if (const Use* d_weight = head.find(Role::kDWeight)) {
       loss.uses.push_back(*d_weight);
       if (chunk > 0) loss.uses.back().access = Access::kAccumulate;
