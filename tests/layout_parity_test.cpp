@@ -1,6 +1,8 @@
 // One rank against every layout: loss, gradient norm, gradients and weights.
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -49,6 +51,10 @@ struct Case {
   std::string model;   ///< "llama", "qwen" or "gpt2"
   bool is_bitwise = false;
 };
+
+void PrintTo(const Case& test, std::ostream* out) {
+  *out << test.model << " " << test.layout;
+}
 
 ModelSpec spec_of(const std::string& model) {
   return model == "llama" ? llama() : model == "qwen" ? qwen() : gpt2();

@@ -210,9 +210,10 @@ TEST_F(CommandTest, PredictedBytesAreTheRealOnes) {
   std::getline(lines, line);  // the rule
   for (int rank = 0; rank < 2; ++rank) {
     int number = -1;
-    std::string predicted, allocated, sent_predicted, sent;
-    lines >> number >> predicted >> allocated >> sent_predicted >> sent;
+    std::string predicted, allocated, group, sent_predicted, sent;
+    lines >> number >> predicted >> allocated >> group >> sent_predicted >> sent;
     EXPECT_EQ(number, rank);
+    EXPECT_EQ(group, "dp");
     EXPECT_EQ(predicted, allocated);
     EXPECT_EQ(sent_predicted, sent);
     EXPECT_NE(sent, "0");
