@@ -11,7 +11,10 @@ usage() {
 Usage: ./do COMMAND [ARGUMENTS]          (JOBS=4 ./do build: number of parallel jobs)
 
   build            the program; prints its path                  ./do build
-  demo [KEYS]      build, fetch the text, train a small model    ./do demo --run.steps 20
+  demo             build, fetch the text, train a small model    ./do demo
+                   on 2 ranks, then for 50 steps on 8, and
+                   compare the losses; with KEYS the first       ./do demo --run.steps 60
+                   run alone
   test [SELECTION] build and run the tests: fast, slow or all    ./do test fast
   bench [ARGS]     build and run the benchmarks                  ./do bench
   format           rewrite C++ files in the house format         ./do format
@@ -29,6 +32,17 @@ build_program() {
   cmake --build build/release -j "$jobs" --target trireme
 }
 
+demo() {
+  "$binary" train configs/demo.toml
+  echo
+  echo "The same training again, its first 50 steps, cut three ways at once: 2 stages of a pipeline, each on"
+  echo "2 data-parallel and 2 tensor-parallel ranks. 8 ranks on the cores of this machine, so it is no faster."
+  "$binary" train configs/demo.toml --run.name demo-8-ranks --run.steps 50 --run.eval_every 0 --run.sample "" \
+    --checkpoint.every 0 --layout.pp 2 --layout.dp 2 --layout.tp 2 --layout.sp true
+  echo
+  tools/compare_losses.sh runs/demo runs/demo-8-ranks
+}
+
 bench() {
   tools/packages.sh build bench
   tools/configure.sh release -DTRIREME_BENCH=ON
@@ -44,7 +58,8 @@ case "$command" in
     tools/packages.sh build corpus
     build_program
     tools/make_corpus.sh
-    exec "$binary" train configs/demo.toml "$@"
+    (($# == 0)) || exec "$binary" train configs/demo.toml "$@"
+    demo
     ;;
   test) tools/packages.sh build test; exec tools/run_tests.sh release "$@" ;;
   bench) bench "$@" ;;

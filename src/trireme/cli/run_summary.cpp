@@ -11,6 +11,7 @@
 #include "trireme/kernels/cpu/isa.h"
 #include "trireme/model/flops.h"
 #include "trireme/model/parameters.h"
+#include "trireme/program/pipeline.h"
 #include "trireme/program/verify.h"
 #include "trireme/report/table.h"
 
@@ -70,6 +71,33 @@ std::string batch_lines(const RunSummary& summary) {
       summary.plan.threads_per_rank, kernels::isa_name());
 }
 
+std::string stage_text(const Pipeline& pipeline, int stage) {
+  const StageLayers& layers = pipeline.stage(stage);
+  std::vector<std::string> parts;
+  if (stage == 0) parts.emplace_back("embedding");
+  if (layers.end - layers.begin == 1) parts.push_back(fmt::format("layer {}", layers.begin));
+  if (layers.end - layers.begin > 1)
+    parts.push_back(fmt::format("layers {}-{}", layers.begin, layers.end - 1));
+  if (pipeline.is_last(stage)) parts.emplace_back("head");
+  return fmt::format("{}: {}", stage, fmt::join(parts, ", "));
+}
+
+/// "" without a pipeline.
+std::string stage_lines(const RunSummary& summary) {
+  const TrainConfig& config = summary.config;
+  if (config.layout.pp == 1) return "";
+  const auto num_micro_batches = narrow<int>(config.batch.num_micro_batches(config.layout));
+  const Pipeline pipeline(config.model.spec, config.layout, num_micro_batches);
+  std::vector<std::string> stages;
+  for (int stage = 0; stage < pipeline.num_stages(); ++stage)
+    stages.push_back(stage_text(pipeline, stage));
+  return fmt::format(
+      "stages  {}\n        {}: ranks wait {:.1f} % of the time if all parts of the schedule last "
+      "equally long\n",
+      fmt::join(stages, "; "), pipeline.schedule().name,
+      100 * run_virtual_clock(pipeline.schedule(), {}).bubble_ratio());
+}
+
 /// Kinds that some rank uses.
 std::vector<MemoryKind> used_kinds(const RunPlan& plan) {
   std::vector<MemoryKind> kinds;
@@ -85,13 +113,20 @@ std::vector<MemoryKind> used_kinds(const RunPlan& plan) {
 
 std::string memory_table(const RunPlan& plan) {
   const std::vector<MemoryKind> kinds = used_kinds(plan);
+  const Layout& layout = plan.program(0, RunPlan::kTrain).request.layout;
+  const bool has_coords = layout.world() > layout.dp;
   std::vector<std::string> header = {"rank"};
+  if (has_coords) header.insert(header.end(), {"pp", "dp", "tp"});
   for (const MemoryKind kind : kinds) header.emplace_back(memory_kind_name(kind));
   header.insert(header.end(), {"arena", "lower bound"});
   std::vector<std::vector<std::string>> rows;
   for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
     const Placement& placement = plan.ranks[rank].placement;
     auto& row = rows.emplace_back(std::vector<std::string>{fmt::format("{}", rank)});
+    if (has_coords) {
+      const MeshCoord at = layout.mesh().coord_of(narrow<int>(rank));
+      for (const int place : {at.pp, at.dp, at.tp}) row.push_back(fmt::format("{}", place));
+    }
     for (const MemoryKind kind : kinds) {
       row.push_back(format_bytes(placement.kind_bytes.at(static_cast<std::size_t>(kind))));
     }
@@ -135,7 +170,7 @@ Json rank_json(const RunSummary& summary, int rank) {
 
 std::string summary_text(const RunSummary& summary) {
   return model_lines(summary) + data_lines(summary) + batch_lines(summary) +
-         memory_table(summary.plan) + verified_line(summary.plan);
+         stage_lines(summary) + memory_table(summary.plan) + verified_line(summary.plan);
 }
 
 std::string summary_json(const RunSummary& summary) {
