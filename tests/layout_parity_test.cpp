@@ -1,14 +1,23 @@
 // One rank against every layout: loss, gradient norm, gradients and weights.
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <iterator>
 #include <map>
 #include <ostream>
+#include <random>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "step_harness.h"
+#include "trireme/base/errors.h"
+#include "trireme/base/test_files.h"
+#include "trireme/program/pipeline.h"
+#include "trireme/program/schedules/schedules.h"
 
 namespace trireme {
 namespace {
@@ -126,10 +135,90 @@ void expect_equal_to_rounding(const HarnessResult& run, const HarnessResult& due
   EXPECT_LE(weights.error, 0.005 * way) << weights.name;
 }
 
-class LayoutParity : public testing::TestWithParam<Case> {};
+/// What the first checkpoint of a layout holds, byte by byte.
+std::string first_checkpoint(const std::string& model, const Layout& layout,
+                             const std::filesystem::path& folder) {
+  HarnessOptions options;
+  options.steps = 0;
+  options.first_checkpoint = folder;
+  ModelSpec spec = spec_of(model);
+  spec.qkv_bias = spec.qkv_bias && !spec.qk_norm;  // no file format has both
+  static_cast<void>(run_steps(spec, layout, kBatch, options));
+  std::string bytes;
+  for (const char* const name : {"model.safetensors", "optimizer.safetensors"}) {
+    std::ifstream file(folder / "checkpoints" / "step_00000000" / name, std::ios::binary);
+    bytes.append(std::istreambuf_iterator<char>(file), {});
+  }
+  return bytes;
+}
 
-TEST_P(LayoutParity, EqualsOneRank) {
-  const Case& test = GetParam();
+TEST(FirstCheckpoint, IsTheSameFileUnderEveryLayout) {
+  const TestFolder folder;
+  for (const std::string model : {"llama", "qwen", "gpt2"}) {
+    const std::string due = first_checkpoint(model, {}, folder.path() / model);
+    EXPECT_GT(due.size(), 100'000U);
+    for (const Layout& layout :
+         {Layout{.dp = 2, .zero = 1}, Layout{.tp = 4}, Layout{.tp = 2, .sp = true}, Layout{.pp = 4},
+          Layout{.pp = 2, .schedule = "zb-v"}, Layout{.pp = 2, .schedule = "dualpipe"},
+          Layout{.pp = 2, .schedule = "interleaved"},
+          Layout{.pp = 2, .dp = 2, .tp = 2, .sp = true, .zero = 1}}) {
+      const std::string text = layout_text(layout, kBatch);
+      EXPECT_TRUE(first_checkpoint(model, layout, folder.path() / (model + text)) == due)
+          << model << " " << text;
+    }
+  }
+}
+
+// Further layouts, drawn at random
+// --------------------------------------------------------------------------------------------------
+
+class LayoutDraw {
+ public:
+  explicit LayoutDraw(unsigned seed) : engine_(seed) {}
+
+  /// A layout of at most 8 ranks that the model allows.
+  Case next() {
+    while (true) {
+      const std::string text = layout_line();
+      const std::string model = one_of({"llama", "qwen", "gpt2"});
+      Layout layout;
+      Batch batch = kBatch;
+      parse_layout_text(text, layout, batch);
+      try {
+        check_layout(spec_of(model), layout, batch);
+        const auto num_micro_batches = static_cast<int>(batch.num_micro_batches(layout));
+        static_cast<void>(Pipeline(spec_of(model), layout, num_micro_batches));
+        return {.layout = text, .model = model};
+      } catch (const UsageError&) {  // draw again
+      }
+    }
+  }
+
+ private:
+  std::string one_of(const std::vector<std::string>& values) {
+    return values[std::uniform_int_distribution<std::size_t>(0, values.size() - 1)(engine_)];
+  }
+
+  std::string layout_line() {
+    const std::string degrees = one_of(
+        {"pp=1 dp=1 tp=2", "pp=1 dp=1 tp=4", "pp=1 dp=2 tp=2", "pp=1 dp=2 tp=4", "pp=1 dp=4 tp=2",
+         "pp=2 dp=1 tp=1", "pp=2 dp=1 tp=2", "pp=2 dp=1 tp=4", "pp=2 dp=2 tp=1", "pp=2 dp=2 tp=2",
+         "pp=2 dp=4 tp=1", "pp=3 dp=1 tp=1", "pp=3 dp=2 tp=1", "pp=3 dp=1 tp=2", "pp=4 dp=1 tp=1",
+         "pp=4 dp=2 tp=1", "pp=4 dp=1 tp=2"});
+    std::vector<std::string> schedules;
+    for (const ScheduleKind& kind : schedule_kinds()) schedules.emplace_back(kind.name);
+    std::string text = degrees + " schedule=" + one_of(schedules);
+    text += " zero=" + one_of({"0", "1"}) + " mbs=" + one_of({"1", "1", "2"});
+    text += " dp_sync=" + one_of({"naive", "bucketed", "overlapped"}) + " bucket_mib=0.01";
+    text += " recompute=" + one_of({"none", "selective", "full"});
+    if (degrees.find("tp=1") == std::string::npos) text += " sp=" + one_of({"0", "1"});
+    return text;
+  }
+
+  std::mt19937 engine_;
+};
+
+void check_case(const Case& test) {
   Layout layout;
   Batch batch = kBatch;
   parse_layout_text(test.layout, layout, batch);
@@ -139,6 +228,26 @@ TEST_P(LayoutParity, EqualsOneRank) {
   test.is_bitwise ? expect_equal_bits(run, due) : expect_equal_to_rounding(run, due, spec.layers);
   EXPECT_EQ(run.allocated_bytes, run.planned_bytes);
   EXPECT_EQ(run.bytes_sent, run.predicted_sent);
+}
+
+/// TRIREME_TEST_SEED draws others.
+TEST(RandomLayouts, EqualOneRank) {
+  const char* const given = std::getenv("TRIREME_TEST_SEED");
+  const auto seed = static_cast<unsigned>(given == nullptr ? 4 : std::atoi(given));
+  std::cout << "TRIREME_TEST_SEED=" << seed << "\n";
+  LayoutDraw draw(seed);
+  for (int i = 0; i < 24; ++i) {
+    const Case test = draw.next();
+    SCOPED_TRACE(testing::Message()
+                 << "seed " << seed << ", draw " << i << ": " << test.model << " " << test.layout);
+    check_case(test);
+  }
+}
+
+class LayoutParity : public testing::TestWithParam<Case> {};
+
+TEST_P(LayoutParity, EqualsOneRank) {
+  check_case(GetParam());
 }
 
 std::vector<Case> cases() {

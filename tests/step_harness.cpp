@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "trireme/base/philox.h"
@@ -12,6 +13,7 @@
 #include "trireme/execute/thread_rank.h"
 #include "trireme/program/build.h"
 #include "trireme/train/batch_sources.h"
+#include "trireme/train/checkpointing.h"
 
 namespace trireme {
 namespace {
@@ -119,6 +121,7 @@ class HarnessRank {
   }
 
   void run(HarnessResult& result) {
+    if (!options_.first_checkpoint.empty()) save_first();
     for (int step = 0; step < options_.steps; ++step) {
       set_hyper(step + 1);
       source_.set_step(step);
@@ -144,6 +147,16 @@ class HarnessRank {
   }
 
  private:
+  void save_first() {
+    std::optional<CheckpointStore> store;
+    if (rank_ == 0) store.emplace(options_.first_checkpoint, Retention{});
+    TrainConfig config;
+    config.model.spec = train_.request.spec;
+    save_checkpoint(store ? &*store : nullptr, state_,
+                    {.config = config, .run = RunState{}, .environment = Environment{}},
+                    resources_.host());
+  }
+
   void set_hyper(int time) {
     const auto hyper = executor_.values<double>(0, train_.whole(*train_.find_buffer("hyper")));
     hyper[HyperLayout::kLr] = options_.lr;

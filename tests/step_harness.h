@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <string>
@@ -38,6 +39,8 @@ struct HarnessOptions {
   std::function<void(Program&)> mutate = {};
   /// Called on every rank right before (true) and right after (false) a step runs.
   std::function<void(int step, bool begins)> on_run = {};
+  /// Folder for a checkpoint of the initial state; empty = none.
+  std::filesystem::path first_checkpoint = {};
   /// Evaluates after each of these many steps; 0 = never.
   int eval_every = 0;
 };

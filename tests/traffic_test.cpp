@@ -1,8 +1,9 @@
 // Bytes that each rank sends along each axis, in the closed forms of the literature.
+#include "trireme/comm/traffic.h"
+
 #include <gtest/gtest.h>
 
 #include "step_harness.h"
-#include "trireme/comm/traffic.h"
 
 namespace trireme {
 namespace {
@@ -88,19 +89,20 @@ TEST(BytesSent, PipelinesSendTheStreamOnceForEachEdgeAndMicroBatch) {
     const char* schedule;
     int pp, chunks;
     std::int64_t edges_of_first_rank;  ///< out of rank 0, forward and backward
-  } cases[] = {{"gpipe", 4, 1, 1},      {"1f1b", 4, 1, 1},   {"zb-h1", 4, 1, 1},
-               {"interleaved", 2, 2, 3}, {"zb-v", 2, 2, 2}};
+  } cases[] = {{"gpipe", 4, 1, 1},
+               {"1f1b", 4, 1, 1},
+               {"zb-h1", 4, 1, 1},
+               {"interleaved", 2, 2, 3},
+               {"zb-v", 2, 2, 2}};
   for (const auto& test : cases) {
     const Layout layout{.pp = test.pp, .schedule = test.schedule, .chunks = test.chunks};
     const HarnessResult run = run_steps(llama(), layout, kBatch);
     std::int64_t all = 0;
     for (int rank = 0; rank < test.pp; ++rank) all += sent(run, rank, "pp");
     std::int64_t scalars = 0;  // loss and norm
-    for (int rank = 0; rank < test.pp; ++rank)
-      scalars += 2 * all_reduce(1, kDouble, test.pp, rank);
-    const std::int64_t edges = std::string_view(test.schedule) == "zb-v"
-                                   ? 2 * (test.pp - 1)
-                                   : test.pp * test.chunks - 1;
+    for (int rank = 0; rank < test.pp; ++rank) scalars += 2 * all_reduce(1, kDouble, test.pp, rank);
+    const std::int64_t edges =
+        std::string_view(test.schedule) == "zb-v" ? 2 * (test.pp - 1) : test.pp * test.chunks - 1;
     EXPECT_EQ(all, 2 * edges * kMicroBatches * kStream + scalars) << test.schedule;
     EXPECT_EQ(sent(run, 0, "pp"), test.edges_of_first_rank * kMicroBatches * kStream +
                                       2 * all_reduce(1, kDouble, test.pp, 0))
