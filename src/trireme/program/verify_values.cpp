@@ -101,9 +101,8 @@ class ValueCheck {
     if (!x || !y) return;
     const AtomSpan from = step_.atoms_of(at, *x), to = step_.atoms_of(at, *y);
     if (from.end - from.begin != to.end - to.begin) return write(to, read(from));
-    for (int i = 0; i < from.end - from.begin; ++i)
-      numbers_[static_cast<std::size_t>(to.begin + i)] =
-          numbers_[static_cast<std::size_t>(from.begin + i)];
+    const auto first = numbers_.begin() + from.begin;
+    std::copy(first, first + (from.end - from.begin), numbers_.begin() + to.begin);
   }
 
   // Between stages

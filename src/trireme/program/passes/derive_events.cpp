@@ -89,7 +89,8 @@ class EventDerivation {
     for_each_wait(
         program_.calls[static_cast<std::size_t>(call)], instruction, index, [&](const Wait& wait) {
           const int base = call_base_[static_cast<std::size_t>(call - wait.calls_back)];
-          const Clock& known = done_.at(static_cast<std::size_t>(base + wait.instruction));
+          const int target = base + wait.instruction;
+          const Clock& known = done_.at(static_cast<std::size_t>(target));
           for (std::size_t t = 0; t < clock.size(); ++t) clock[t] = std::max(clock[t], known[t]);
         });
   }
