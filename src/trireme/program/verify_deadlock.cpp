@@ -56,8 +56,10 @@ std::optional<Violation> check_deadlock(const std::vector<Program>& programs, De
     const Call& call = program.calls[static_cast<std::size_t>(call_index)];
     const Instruction& instruction =
         program.at(call.template_index).instructions[static_cast<std::size_t>(instruction_index)];
-    stuck += fmt::format("{}rank {} at '{}'", stuck.empty() ? "" : ", ", program.request.rank,
-                         instruction_text(program, instruction));
+    stuck += fmt::format(
+        "{}rank {} at '{}'{}", stuck.empty() ? "" : ", ", program.request.rank,
+        instruction_text(program, instruction),
+        call.micro_batch < 0 ? std::string() : fmt::format(" of micro-batch {}", call.micro_batch));
   }
   const auto first = static_cast<std::size_t>(result.stuck.front().rank);
   const auto [call, instruction] = step.at(first, result.stuck.front().op);
