@@ -1,7 +1,7 @@
-# trireme_module(<name> SOURCES ... [DEPS ...] [PRIVATE_DEPS ...] [TESTS ...] [BENCHES ...]):
-# one folder = one library = one test binary = one benchmark binary.
+# trireme_module(<name> SOURCES ... [DEPS ...] [PRIVATE_DEPS ...] [TESTS ...] [SLOW_TESTS ...] [BENCHES ...]):
+# one folder = one library = one test binary = one benchmark binary; tests of minutes have a binary of their own.
 function(trireme_module name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS;TESTS;BENCHES" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS;TESTS;SLOW_TESTS;BENCHES" ${ARGN})
   add_library(trireme_${name} ${ARG_SOURCES})
   add_library(trireme::${name} ALIAS trireme_${name})
   target_include_directories(trireme_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
@@ -13,6 +13,13 @@ function(trireme_module name)
                           trireme::warnings GTest::gtest_main)
     gtest_discover_tests(trireme_${name}_test TEST_PREFIX "${name}/" DISCOVERY_TIMEOUT 60
                          PROPERTIES LABELS fast)
+  endif()
+  if(ARG_SLOW_TESTS AND BUILD_TESTING)
+    add_executable(trireme_${name}_slow_test ${ARG_SLOW_TESTS})
+    target_link_libraries(trireme_${name}_slow_test PRIVATE trireme::${name} ${ARG_PRIVATE_DEPS}
+                          trireme::warnings GTest::gtest_main)
+    gtest_discover_tests(trireme_${name}_slow_test TEST_PREFIX "${name}/" DISCOVERY_TIMEOUT 60
+                         PROPERTIES LABELS slow)
   endif()
   if(ARG_BENCHES AND TRIREME_BENCH)
     find_package(benchmark REQUIRED)

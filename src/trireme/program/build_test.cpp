@@ -137,6 +137,23 @@ TEST(Bucket, ClosesOnceItHoldsItsCapacityAndIsPaddedToAlignedShards) {
   EXPECT_EQ(used, (std::vector<std::int64_t>{1104, 48 + 960 + 1920, 48 + 576 + 960, 48 + 1104}));
 }
 
+TEST(Bucket, ClosesBehindTheSameParametersOnAllTensorParallelRanks) {
+  // 1 and 2 rows of 48 bytes of the vocabulary; the head alone fills a bucket on rank 1 only.
+  ModelSpec spec = one_layer();
+  spec.heads = spec.kv_heads = 2;
+  spec.vocab = 3;
+  BuildRequest request = request_of({.dp = 2, .tp = 2, .bucket_mib = 96.0 / (1 << 20)}, 1, spec);
+  const Program first = build_train(request);
+  request.rank = 1;
+  const Program second = build_train(request);
+  EXPECT_EQ(num_roots(first), num_roots(second));
+  EXPECT_EQ(rows_in_root_order(first), rows_in_root_order(second));
+  for (std::size_t row = 0; row < first.parameters.size(); ++row) {
+    EXPECT_EQ(first.buffer(first.parameters[row].parameter.buffer).name,
+              second.buffer(second.parameters[row].parameter.buffer).name);
+  }
+}
+
 /// Position of the last instruction that writes into `range`.
 int last_writer(const std::vector<Instruction>& instructions, const Range& range) {
   int last = -1;

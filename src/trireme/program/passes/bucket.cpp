@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "trireme/base/units.h"
+#include "trireme/layout/tp_shard.h"
 #include "trireme/program/passes/passes.h"
 #include "trireme/program/steps.h"
 
@@ -50,14 +51,29 @@ std::int64_t bucket_capacity_bytes(const Layout& layout) {
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(layout.bucket_mib * 1024.0 * 1024.0));
 }
 
+/// Of the largest shard of a row: where vocab does not divide by tp, that of the last tp rank.
+std::int64_t most_bytes(const Program& program, const LocalModel& model, std::size_t row) {
+  const int tp = program.request.layout.tp;
+  const BufferId parameter = program.parameters[row].parameter.buffer;
+  return tp_shard(program.request.spec, model.row(row), tp, tp - 1).num_elems() *
+         dtype_bytes(program.buffer(parameter).dtype);
+}
+
+/// The ranks of a tp group close their buckets behind the same rows, whatever their shards: they
+/// make the same reductions.
 ParameterRoots fill_buckets(const Program& program, const LocalModel& model) {
   const std::int64_t capacity = bucket_capacity_bytes(program.request.layout);
   ParameterRoots roots;
   roots.rows.resize(program.parameters.size());
+  std::int64_t bytes_of_largest = 0;
   for (const std::size_t row : completion_order(program, model)) {
-    if (roots.bytes.empty() || roots.bytes.back() >= capacity) roots.bytes.push_back(0);
+    if (roots.bytes.empty() || bytes_of_largest >= capacity) {
+      roots.bytes.push_back(0);
+      bytes_of_largest = 0;
+    }
     roots.rows[row] = {.root = narrow<int>(roots.bytes.size()) - 1, .offset = roots.bytes.back()};
     roots.bytes.back() += program.parameters[row].parameter.bytes;
+    bytes_of_largest += most_bytes(program, model, row);
   }
   return roots;
 }

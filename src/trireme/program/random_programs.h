@@ -1,0 +1,136 @@
+// Random build requests for tests: any model, layout and schedule that go together.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "trireme/base/units.h"
+#include "trireme/program/build.h"
+#include "trireme/program/schedules/schedules.h"
+#include "trireme/program/verify.h"
+
+namespace trireme {
+
+class Draw {
+ public:
+  explicit Draw(unsigned seed) : engine_(seed) {}
+  template <typename T>
+  T one_of(const std::vector<T>& values) {
+    return values[static_cast<std::size_t>(between(0, static_cast<int>(values.size()) - 1))];
+  }
+  int between(int low, int high) { return std::uniform_int_distribution<int>(low, high)(engine_); }
+  bool coin() { return between(0, 1) == 1; }
+
+ private:
+  std::mt19937 engine_;
+};
+
+/// Degrees of a layout alone; every axis from 1 on, at most 4 along pp and tp.
+inline Layout random_degrees(Draw& draw, int largest_world = 12) {
+  Layout layout;
+  layout.pp = draw.one_of<int>({1, 1, 2, 3, 4});
+  layout.tp = draw.one_of<int>({1, 1, 2, 3, 4});
+  const int most = std::max(1, largest_world / (layout.pp * layout.tp));
+  layout.dp = draw.between(1, std::min(8, most));
+  return layout;
+}
+
+/// Sets schedule, chunks and stages of a pipeline, and a number of micro-batches that go with them.
+/// Returns that number; `layers` gets the model's.
+inline int draw_pipeline(Draw& draw, Layout& layout, std::int64_t& layers) {
+  if (layout.pp == 1) {
+    layers = draw.between(1, 3);
+    return draw.between(1, 8);
+  }
+  std::vector<const ScheduleKind*> kinds;
+  for (const ScheduleKind& kind : schedule_kinds()) {
+    if (!kind.is_bidirectional || layout.pp % 2 == 0) kinds.push_back(&kind);
+  }
+  const ScheduleKind& kind = *draw.one_of(kinds);
+  layout.schedule = kind.name;
+  layout.chunks = kind.chunks == 0 ? draw.between(0, 3) : draw.one_of<int>({0, kind.chunks});
+  const int chunks =
+      layout.chunks > 0 ? layout.chunks : std::max(kind.chunks, kind.chunks == 0 ? 2 : 1);
+  ScheduleShape shape{.ranks = layout.pp, .chunks = chunks};
+  do {
+    shape.micro_batches = draw.between(1, 3 * layout.pp);
+  } while (kind.refusal != nullptr && !kind.refusal(shape).empty());
+  const int num_stages = layout.pp * (kind.is_bidirectional ? 1 : chunks);
+  for (int stage = 0; stage < num_stages; ++stage) {
+    const bool is_end = stage == 0 || stage == num_stages - 1;
+    layout.stages.push_back(draw.between(is_end ? 0 : 1, draw.one_of<int>({1, 1, 2})));
+    layers += layout.stages.back();
+  }
+  if (layers == 0) layers = layout.stages.back() = 1;
+  if (layers >= num_stages && draw.coin()) layout.stages.clear();
+  return shape.micro_batches;
+}
+
+/// Odd and tiny sizes on purpose: parameters of 1 and 3 elements, shards of padding only; and
+/// sequences longer than a chunk of the head.
+inline ModelSpec random_spec(Draw& draw, std::int64_t layers, int tp) {
+  ModelSpec spec;
+  const bool is_llama = draw.coin();
+  spec.family = is_llama ? Family::kLlama : Family::kGpt2;
+  spec.layers = layers;
+  spec.vocab = draw.between(tp, 40);
+  spec.max_seq = draw.one_of<int>({4, 7, 12, 16, 300});
+  if (is_llama) {
+    spec.kv_heads = tp * draw.between(1, 2);
+    spec.heads = spec.kv_heads * draw.between(1, 3);
+    spec.head_dim = 2 * draw.between(1, 3);
+    spec.hidden = draw.one_of<int>({1, 3, 5, 8, 12});
+    spec.ffn = tp * draw.between(1, 20);
+    spec.qk_norm = draw.coin();
+    spec.qkv_bias = draw.coin();
+    spec.tied = draw.coin();
+  } else {
+    spec.heads = tp * draw.between(1, 3);
+    spec.hidden = spec.heads * draw.between(1, 4);
+    spec.tied = true;
+    spec.dropout = draw.coin() ? 0.1 : 0.0;
+  }
+  return resolved(spec);
+}
+
+/// `layout` has its degrees.
+inline BuildRequest random_request(Draw& draw, Layout layout) {
+  std::int64_t layers = 0;
+  const int num_micro_batches = draw_pipeline(draw, layout, layers);
+  const ModelSpec spec = random_spec(draw, layers, layout.tp);
+  layout.zero = draw.between(0, 1);
+  layout.dp_sync = draw.one_of<DpSync>({DpSync::kNaive, DpSync::kBucketed, DpSync::kOverlapped});
+  layout.bucket_mib = draw.one_of<double>({1e-6, 1e-4, 1e-3, 25.0});
+  layout.recompute =
+      draw.one_of<Recompute>({Recompute::kNone, Recompute::kSelective, Recompute::kFull});
+  layout.sp = layout.tp > 1 && spec.max_seq >= layout.tp && draw.coin();
+  const int unit = layout.sp ? layout.tp : 1;
+  Batch batch{.seq = unit * draw.between(1, narrow<int>(spec.max_seq) / unit),
+              .micro_batch = draw.between(1, 3)};
+  batch.global_batch = batch.micro_batch * layout.dp * num_micro_batches;
+  check_layout(spec, layout, batch);
+  return {.spec = spec, .layout = layout, .batch = batch, .decay_norms = draw.coin()};
+}
+inline BuildRequest random_request(Draw& draw) {
+  const Layout degrees = random_degrees(draw);
+  return random_request(draw, degrees);
+}
+
+inline std::vector<Program> all_ranks(BuildRequest request) {
+  std::vector<Program> programs;
+  for (int rank = 0; rank < request.layout.world(); ++rank) {
+    request.rank = rank;
+    programs.push_back(build_train(request));
+  }
+  return programs;
+}
+
+/// Violation text, or "" for none.
+inline std::string fault(const std::optional<Violation>& violation) {
+  return violation ? violation->rule + ": " + violation->message : "";
+}
+
+}  // namespace trireme
