@@ -55,28 +55,29 @@ void PrintTo(const Case& test, std::ostream* out) {
   *out << test.model << " " << test.layout;
 }
 
+std::vector<Program> all_ranks(Program (*build)(const BuildRequest&), const Case& of) {
+  BuildRequest request{.spec = of.model == "llama"  ? llama()
+                               : of.model == "qwen" ? qwen()
+                                                    : gpt2(),
+                       .layout = {},
+                       .batch = {.seq = kMaxSeq}};
+  parse_layout_text(of.layout, request.layout, request.batch);
+  std::vector<Program> programs;
+  for (request.rank = 0; request.rank < request.layout.world(); ++request.rank) {
+    programs.push_back(build(request));
+  }
+  return programs;
+}
+
 class GenerationPrograms : public testing::TestWithParam<Case> {
  protected:
-  GenerationPrograms() {
-    const std::string& model = GetParam().model;
-    BuildRequest request{.spec = model == "llama"  ? llama()
-                                 : model == "qwen" ? qwen()
-                                                   : gpt2(),
-                         .layout = {},
-                         .batch = {.seq = kMaxSeq}};
-    parse_layout_text(GetParam().layout, request.layout, request.batch);
-    for (request.rank = 0; request.rank < request.layout.world(); ++request.rank) {
-      prefill_.push_back(build_prefill(request));
-      decode_.push_back(build_decode(request));
-    }
-  }
-
   [[nodiscard]] const BuildRequest& request() const { return prefill_.front().request; }
   [[nodiscard]] int pp_of(std::size_t rank) const {
     return request().layout.mesh().coord_of(static_cast<int>(rank)).pp;
   }
 
-  std::vector<Program> prefill_, decode_;  ///< by rank
+  const std::vector<Program> prefill_ = all_ranks(build_prefill, GetParam());  ///< by rank
+  const std::vector<Program> decode_ = all_ranks(build_decode, GetParam());
 };
 
 /// Violation text, or "" for none.
@@ -181,6 +182,21 @@ std::string case_name(const testing::TestParamInfo<Case>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GenerationPrograms, testing::ValuesIn(cases()), case_name);
+
+TEST(DecodePrograms, WithoutTheSumOfTheLogitsAreRefused) {
+  std::vector<Program> programs = all_ranks(build_decode, {"pp=2 tp=2", "llama"});
+  for (Program& program : programs) {
+    const std::optional<BufferId> logits = program.find_buffer("logits");
+    for (Template& item : program.templates) {
+      std::erase_if(item.instructions, [&](const Instruction& instruction) {
+        return instruction.comm && logits && instruction.uses.front().range.buffer == *logits;
+      });
+    }
+  }
+  const std::optional<Violation> violation = verify(programs);
+  ASSERT_TRUE(violation);
+  EXPECT_EQ(violation->rule, "V16") << violation->message;
+}
 
 }  // namespace
 }  // namespace trireme
