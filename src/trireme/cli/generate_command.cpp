@@ -47,8 +47,10 @@ void run_generate(const GenerateArguments& arguments, const Session& session) {
                     "tokenizers are not built yet",
                     folder.spec.vocab));
   }
-  const int num_threads = arguments.threads > 0 ? arguments.threads : default_threads();
-  Generator generator = load_generator(folder, kDefaultContext, num_threads);
+  Generator generator =
+      load_generator(folder, kDefaultContext,
+                     {.num_threads = arguments.threads > 0 ? arguments.threads : default_threads(),
+                      .resets_affinity = session.resets_affinity});
   SafeText text;
   session.print(safe_text(arguments.prompt));
   generator.generate(byte_tokens(arguments.prompt), arguments.tokens, arguments.sampling,
@@ -85,7 +87,9 @@ void add_generate_command(CLI::App& app, Session& session) {
       ->add_option("--context", arguments->context,
                    "tokens that the caches hold; 0 = the model's context")
       ->check(CLI::NonNegativeNumber);
-  command->add_option("--threads", arguments->threads, "compute threads; 0 = all cores")
+  command
+      ->add_option("--threads", arguments->threads,
+                   "compute threads of all ranks together; 0 = all cores")
       ->check(CLI::Range(0, 1024));
   command->footer("Example: trireme generate runs/demo --prompt \"In the beginning\" --tokens 100");
   command->callback([arguments, &session] { run_generate(*arguments, session); });
