@@ -309,6 +309,34 @@ TEST_F(CommandTest, GenerationIsAFunctionOfTheSeed) {
   EXPECT_NE(run("generate runs/r --prompt 'the ' --tokens 40 --seed 2").out, first.out);
 }
 
+TEST_F(CommandTest, GreedyTextDoesNotDependOnTheLayout) {
+  ASSERT_EQ(run("train c.toml").exit_code, 0);
+  const std::string command = "generate runs/r --prompt 'the ' --tokens 40 --temperature 0";
+  const CommandResult one = run(command);
+  ASSERT_EQ(one.exit_code, 0) << one.err;
+  for (const std::string layout :
+       {"pp=2", "tp=2", "pp=2 tp=2 sp=1 mbs=4", "pp=2 schedule=dualpipe"}) {
+    SCOPED_TRACE(layout);
+    const CommandResult many = run(command + " --layout '" + layout + "'");
+    EXPECT_EQ(many.exit_code, 0) << many.err;
+    EXPECT_EQ(many.out, one.out);
+  }
+}
+
+TEST_F(CommandTest, GenerationRefusesLayoutsByName) {
+  ASSERT_EQ(run("train c.toml").exit_code, 0);
+  const std::string command = "generate runs/r --prompt a --layout ";
+  expect_usage_error(command + "dp=2",
+                     "[generate] dp = 2: one text is continued, by one replica of the model; use "
+                     "dp = 1");
+  expect_usage_error(command + "pp=3", "[layout] pp = 3 with schedule = \"1f1b\" makes 3 stages");
+  expect_usage_error(command + "tp=3", "[layout] tp = 3 with [model] heads = 4, kv_heads = 2");
+  expect_usage_error(command + "cp=2", "[layout] cp = 2: context parallelism is not built yet");
+  expect_usage_error(command + "pp=0", "[layout] pp = 0: must be at least 1");
+  expect_usage_error(command + "'pp=2 schedule=zigzag'", "zigzag");
+  expect_usage_error(command + "'pp=65536 tp=65536'", "use smaller degrees");
+}
+
 TEST_F(CommandTest, EvaluationDoesNotDependOnTheNumberOfRanks) {
   ASSERT_EQ(run("train c.toml").exit_code, 0);
   const CommandResult one = run("eval runs/r text.txt --tokens 200 --json");

@@ -22,8 +22,17 @@ struct GenerateArguments {
   std::int64_t tokens = 200;
   SamplingOptions sampling{.temperature = 0.8};
   std::int64_t context = 0;
+  std::string layout;
   int threads = 0;
 };
+
+/// The layout's micro-batch has no effect, as all that concerns training alone.
+Layout layout_of(const GenerateArguments& arguments) {
+  Layout layout;
+  Batch batch;
+  parse_layout_text(arguments.layout, layout, batch);
+  return layout;
+}
 
 void run_generate(const GenerateArguments& arguments, const Session& session) {
   if (arguments.prompt.empty()) {
@@ -47,8 +56,11 @@ void run_generate(const GenerateArguments& arguments, const Session& session) {
                     "tokenizers are not built yet",
                     folder.spec.vocab));
   }
-  const int num_threads = arguments.threads > 0 ? arguments.threads : default_threads();
-  Generator generator = load_generator(folder, kDefaultContext, num_threads);
+  Generator generator =
+      load_generator(folder, kDefaultContext,
+                     {.layout = layout_of(arguments),
+                      .num_threads = arguments.threads > 0 ? arguments.threads : default_threads(),
+                      .resets_affinity = session.resets_affinity});
   SafeText text;
   session.print(safe_text(arguments.prompt));
   generator.generate(byte_tokens(arguments.prompt), arguments.tokens, arguments.sampling,
@@ -85,7 +97,11 @@ void add_generate_command(CLI::App& app, Session& session) {
       ->add_option("--context", arguments->context,
                    "tokens that the caches hold; 0 = the model's context")
       ->check(CLI::NonNegativeNumber);
-  command->add_option("--threads", arguments->threads, "compute threads; 0 = all cores")
+  command->add_option("--layout", arguments->layout,
+                      "layout text of one replica, for example \"pp=2 tp=2\"");
+  command
+      ->add_option("--threads", arguments->threads,
+                   "compute threads of all ranks together; 0 = all cores")
       ->check(CLI::Range(0, 1024));
   command->footer("Example: trireme generate runs/demo --prompt \"In the beginning\" --tokens 100");
   command->callback([arguments, &session] { run_generate(*arguments, session); });

@@ -1,5 +1,7 @@
 #include "trireme/cli/model_folder.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "trireme/base/errors.h"
@@ -43,12 +45,18 @@ ModelFolder find_model(const std::filesystem::path& path) {
   return folder;
 }
 
-Generator load_generator(const ModelFolder& folder, std::int64_t default_context, int num_threads) {
+Generator load_generator(const ModelFolder& folder, std::int64_t default_context,
+                         const GeneratorRanks& ranks) {
   ModelSpec spec = folder.spec;
   if (spec.max_seq == 0) spec.max_seq = default_context;
-  Generator generator(spec, num_threads);
-  ModelState state(generator.program(), generator.executor(), 0);
-  load_weights(folder.path, state);
+  const int num_ranks = ranks.layout.mesh().size();
+  Generator generator(spec, ranks.layout,
+                      {.num_threads = std::max(1, ranks.num_threads / num_ranks),
+                       .resets_affinity = ranks.resets_affinity});
+  generator.on_ranks([&](const Program& program, RankExecutor& executor) {
+    ModelState state(program, executor, 0);
+    load_weights(folder.path, state);
+  });
   return generator;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "trireme/execute/generator.h"
+#include "trireme/layout/layout.h"
 #include "trireme/model/spec.h"
 
 namespace trireme {
@@ -22,15 +23,22 @@ struct ModelFolder {
 /// Throws UsageError if it is none of these, ResourceError if it is damaged.
 [[nodiscard]] ModelFolder find_model(const std::filesystem::path& path);
 
+/// What runs a generator.
+struct GeneratorRanks {
+  Layout layout = {};
+  int num_threads = 1;  ///< of all ranks together; each has at least one
+  bool resets_affinity = false;
+};
+
 /// A generator that holds the weights of `folder`. A model that names no context gets
 /// `default_context` tokens.
 [[nodiscard]] Generator load_generator(const ModelFolder& folder, std::int64_t default_context,
-                                       int num_threads);
+                                       const GeneratorRanks& ranks);
 
 /// Throws UsageError unless the model can read bytes as tokens.
 void require_byte_tokens(const ModelSpec& spec);
 
-/// Threads for a command that runs a single rank.
+/// Compute threads for a command, of all its ranks together.
 [[nodiscard]] int default_threads();
 
 }  // namespace trireme

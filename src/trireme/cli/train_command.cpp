@@ -121,10 +121,12 @@ std::string accounts(const RunPlan& plan, const TrainResult& result, const RunOb
              rows);
 }
 
-std::string sample_text(const TrainConfig& config, const TrainResult& result, int num_threads) {
+/// On one rank whatever the layout, so that tp does not change the text.
+std::string sample_text(const TrainConfig& config, const TrainResult& result,
+                        const GeneratorRanks& one_rank) {
   constexpr std::int64_t kNumTokens = 400;
   Generator generator = load_generator({.path = result.checkpoint, .spec = config.model.spec},
-                                       config.batch.seq, num_threads);
+                                       config.batch.seq, one_rank);
   std::string text = config.run.sample;
   generator.generate(byte_tokens(config.run.sample), kNumTokens,
                      {.temperature = 0.8, .seed = static_cast<std::uint64_t>(config.run.seed)},
@@ -136,7 +138,7 @@ std::string sample_text(const TrainConfig& config, const TrainResult& result, in
 }
 
 void print_end(RunLog& log, const TrainConfig& config, const RunPlan& plan,
-               const TrainResult& result, const RunObserver& observer) {
+               const TrainResult& result, const RunObserver& observer, bool resets_affinity) {
   log.finish();
   if (result.last_eval) {
     log.print(fmt::format("validation loss {:.4f} nats per token after {} steps",
@@ -144,8 +146,10 @@ void print_end(RunLog& log, const TrainConfig& config, const RunPlan& plan,
   }
   const bool is_stopped = result.stop_signal != 0;
   if (!is_stopped && !config.run.sample.empty()) {
-    log.print(fmt::format("sample (temperature 0.8):\n{}",
-                          sample_text(config, result, plan.threads_per_rank)));
+    log.print(fmt::format(
+        "sample (temperature 0.8):\n{}",
+        sample_text(config, result,
+                    {.num_threads = plan.threads_per_rank, .resets_affinity = resets_affinity})));
   }
   log.print(accounts(plan, result, observer));
   const std::filesystem::path folder = run_folder(config);
@@ -204,7 +208,7 @@ void run_train(const TrainArguments& arguments, const std::vector<ConfigOverride
                     .dump_steps = arguments.dump_steps,
                     .stop_signal = &signals.number(),
                     .resets_affinity = session.resets_affinity});
-    print_end(log, config, plan, result, observer);
+    print_end(log, config, plan, result, observer, session.resets_affinity);
   } catch (const std::exception& error) {
     log.log_failure(error.what());
     throw;

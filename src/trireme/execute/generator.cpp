@@ -11,7 +11,8 @@
 
 #include "trireme/base/errors.h"
 #include "trireme/base/philox.h"
-#include "trireme/execute/thread_rank.h"
+#include "trireme/execute/arena.h"
+#include "trireme/execute/thread_ranks.h"
 #include "trireme/program/build.h"
 
 namespace trireme {
@@ -19,16 +20,39 @@ namespace {
 
 constexpr int kPrefill = 0, kDecode = 1;
 
-BuildRequest request_of(const ModelSpec& spec) {
+BuildRequest request_of(const ModelSpec& spec, Layout layout) {
   if (spec.max_seq < 1) {
     throw UsageError(
         fmt::format("[generate] model.max_seq = {}: generation needs a context of at least one "
                     "token; set model.max_seq",
                     spec.max_seq));
   }
-  return {.spec = spec,
-          .layout = {},
-          .batch = {.seq = spec.max_seq, .micro_batch = 1, .global_batch = 1}};
+  if (layout.dp > 1) {
+    throw UsageError(fmt::format(
+        "[generate] dp = {}: one text is continued, by one replica of the model; use dp = 1",
+        layout.dp));
+  }
+  layout.sp = false;  // decoding has one token, which cannot be cut
+  const Batch batch{.seq = spec.max_seq, .micro_batch = 1, .global_batch = 1};
+  check_layout(spec, layout, batch);
+  if (layout.world() > kMaxThreadRanks) {
+    throw UsageError(
+        fmt::format("[generate] pp = {} and tp = {}: {} ranks, at most {} fit one "
+                    "process; use smaller degrees",
+                    layout.pp, layout.tp, layout.world(), kMaxThreadRanks));
+  }
+  return {.spec = spec, .layout = std::move(layout), .batch = batch};
+}
+
+/// Prefill and decode of every rank.
+std::vector<RankPrograms> plan_of(BuildRequest request, int num_threads) {
+  std::vector<std::vector<Program>> programs;
+  for (request.rank = 0; request.rank < request.layout.world(); ++request.rank) {
+    programs.push_back({build_prefill(request), build_decode(request)});
+  }
+  std::vector<RankPrograms> ranks = make_ready(std::move(programs), num_threads);
+  require_memory(total_arena_bytes(ranks), request.layout.world());
+  return ranks;
 }
 
 void check_tokens(std::span<const std::int32_t> tokens, const ModelSpec& spec) {
@@ -49,7 +73,7 @@ void check_tokens(std::span<const std::int32_t> tokens, const ModelSpec& spec) {
 /// Gives a program its tokens; those beyond the sequence are 0.
 class TokenSource final : public BatchSource {
  public:
-  void set(std::span<const std::int32_t> tokens) { tokens_ = tokens; }
+  explicit TokenSource(std::span<const std::int32_t> tokens) : tokens_(tokens) {}
   void load(int /*micro_batch*/, const MicroBatch& out) override {
     const auto end = std::copy(tokens_.begin(), tokens_.end(), out.tokens.begin());
     std::fill(end, out.tokens.end(), 0);
@@ -103,61 +127,66 @@ double uniform(std::uint64_t seed, std::uint64_t index) {
 }  // namespace
 
 struct Generator::State {
-  std::vector<RankPrograms> ranks;  ///< the only one
-  ThreadWorld world{1};
-  std::optional<ThreadRank> rank;
-  TokenSource source;
+  State(const BuildRequest& request, const ThreadRankOptions& options)
+      : spec(request.spec),
+        programs(plan_of(request, options.num_threads)),
+        ranks(programs, options) {
+    while (!program(logits_rank, kPrefill).find_buffer("logits")) ++logits_rank;
+  }
+
+  ModelSpec spec;
+  std::vector<RankPrograms> programs;  ///< by rank
+  ThreadRanks ranks;
+  int logits_rank = 0;      ///< the first of the last stage
   std::int64_t length = 0;  ///< tokens in the caches
 
-  [[nodiscard]] const Program& program(int index) const {
-    return ranks.front().programs.at(static_cast<std::size_t>(index));
+  [[nodiscard]] const Program& program(int rank, int index) const {
+    return programs.at(static_cast<std::size_t>(rank)).programs.at(static_cast<std::size_t>(index));
   }
-  [[nodiscard]] const ModelSpec& spec() const { return program(kPrefill).request.spec; }
 
   std::span<const float> run(int index, std::span<const std::int32_t> tokens,
                              std::int64_t length_input) {
-    RankExecutor& executor = rank->executor();
-    source.set(tokens);
-    executor.scalar<std::int64_t>(index, "length") = length_input;
-    executor.run(index, {.source = &source});
-    const Program& of = program(index);
-    return executor.values<float>(index, of.whole(*of.find_buffer("logits")));
+    std::span<const float> logits;
+    ranks.run([&](int rank, ThreadRank& resources) {
+      RankExecutor& executor = resources.executor();
+      TokenSource source(tokens);
+      executor.scalar<std::int64_t>(index, "length") = length_input;
+      executor.run(index, {.source = &source});
+      if (rank != logits_rank) return;
+      const Program& of = program(rank, index);
+      logits = executor.values<float>(index, of.whole(*of.find_buffer("logits")));
+    });
+    return logits;
   }
 };
 
-Generator::Generator(const ModelSpec& spec, int num_threads) : state_(std::make_unique<State>()) {
-  const BuildRequest request = request_of(spec);
-  state_->ranks = make_ready({{build_prefill(request), build_decode(request)}}, num_threads);
-  require_memory(total_arena_bytes(state_->ranks), 1);
-  state_->rank.emplace(state_->ranks.front(), state_->world, 0,
-                       ThreadRankOptions{.num_threads = num_threads});
-}
+Generator::Generator(const ModelSpec& spec, const Layout& layout, const ThreadRankOptions& options)
+    : state_(std::make_unique<State>(request_of(spec, layout), options)) {}
 
 Generator::Generator(Generator&& other) noexcept = default;
 Generator::~Generator() = default;
 
-const Program& Generator::program() const {
-  return state_->program(kPrefill);
-}
-
-RankExecutor& Generator::executor() {
-  return state_->rank->executor();
+void Generator::on_ranks(
+    const std::function<void(const Program& program, RankExecutor& executor)>& work) {
+  state_->ranks.run([&](int rank, ThreadRank& resources) {
+    work(state_->program(rank, kPrefill), resources.executor());
+  });
 }
 
 std::span<const float> Generator::prefill(std::span<const std::int32_t> tokens) {
-  check_tokens(tokens, state_->spec());
+  check_tokens(tokens, state_->spec);
   state_->length = std::ssize(tokens);
   return state_->run(kPrefill, tokens, state_->length);
 }
 
 std::span<const float> Generator::decode(std::int32_t token) {
   const std::span<const std::int32_t> one(&token, 1);
-  check_tokens(one, state_->spec());
-  if (state_->length < 1 || state_->length >= state_->spec().max_seq) {
+  check_tokens(one, state_->spec);
+  if (state_->length < 1 || state_->length >= state_->spec.max_seq) {
     throw UsageError(
         fmt::format("[generate] {} tokens in a context of {}: decoding needs one before it and "
                     "room for one more; prefill a shorter sequence first",
-                    state_->length, state_->spec().max_seq));
+                    state_->length, state_->spec.max_seq));
   }
   return state_->run(kDecode, one, state_->length++);
 }
@@ -165,7 +194,7 @@ std::span<const float> Generator::decode(std::int32_t token) {
 void Generator::generate(std::span<const std::int32_t> prompt, std::int64_t num_tokens,
                          const SamplingOptions& options,
                          const std::function<bool(std::int32_t)>& emit) {
-  const auto max_tokens = static_cast<std::size_t>(state_->spec().max_seq);
+  const auto max_tokens = static_cast<std::size_t>(state_->spec.max_seq);
   const std::size_t kept = std::min(prompt.size(), max_tokens);
   std::vector<std::int32_t> context(prompt.end() - static_cast<std::ptrdiff_t>(kept), prompt.end());
   std::span<const float> logits = prefill(context);

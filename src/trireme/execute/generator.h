@@ -1,4 +1,4 @@
-// Text generation: prefill and decode programs of one rank.
+// Text generation: prefill and decode programs of one replica of a model.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "trireme/execute/rank_executor.h"
-#include "trireme/model/spec.h"
+#include "trireme/execute/thread_rank.h"
 
 namespace trireme {
 
@@ -18,24 +17,28 @@ struct SamplingOptions {
   std::uint64_t seed = 0;
 };
 
-/// Continues token sequences. Holds the parameters, the key/value caches and both programs in one
-/// arena. Made and used by one thread.
+/// Continues token sequences. Each rank of the layout is a thread that holds its part of the
+/// parameters and of the key/value caches, and both programs, in one arena. Used by one thread,
+/// which is no rank. A rank that fails ends all of them: its exception is thrown here, and by every
+/// later call.
 class Generator {
  public:
-  /// `spec` is resolved. `num_threads`: OpenMP team of the calling thread.
-  Generator(const ModelSpec& spec, int num_threads);
+  /// `spec` is resolved. Of `layout`, what concerns training alone has no effect: sp, recompute,
+  /// zero, dp_sync. Throws UsageError as check_layout and Pipeline do, and unless dp = 1.
+  Generator(const ModelSpec& spec, const Layout& layout, const ThreadRankOptions& options);
   Generator(Generator&& other) noexcept;
   Generator(const Generator&) = delete;
   Generator& operator=(const Generator&) = delete;
   Generator& operator=(Generator&&) = delete;
   ~Generator();
 
-  /// Program 0 of the executor: its parameters are to be filled by the caller.
-  [[nodiscard]] const Program& program() const;
-  [[nodiscard]] RankExecutor& executor();
+  /// Calls `work` for each rank, in its thread, all at once. Its parameters are those of program 0
+  /// of the executor, which is `program`; the caller fills them.
+  void on_ranks(const std::function<void(const Program& program, RankExecutor& executor)>& work);
 
   /// Natural-log probabilities are not formed: logits [V] of the token after `tokens` (1 to max_seq
-  /// tokens).
+  /// tokens), valid until the next call. Bitwise equal for every pp and schedule; tp sums in
+  /// another order.
   [[nodiscard]] std::span<const float> prefill(std::span<const std::int32_t> tokens);
   /// Logits after one token more. Needs a prefill; at max_seq tokens UsageError.
   [[nodiscard]] std::span<const float> decode(std::int32_t token);

@@ -40,16 +40,18 @@ ModelSpec small_gpt2() {
                    .dropout = 0.1});
 }
 
-/// Initial values plus noise everywhere, so that biases count and attention is not uniform.
+/// On one rank: initial values plus noise everywhere, so that biases count and attention is not
+/// uniform.
 void fill(Generator& generator) {
-  const Program& program = generator.program();
-  const ParameterTable table(program.request.spec);
-  for (std::size_t row = 0; row < program.parameters.size(); ++row) {
-    const auto values = generator.executor().values<float>(0, program.parameters[row].parameter);
-    init_elems(table.rows()[row], 1, 0, values.data(), std::ssize(values));
-    const std::uint64_t key = philox_key(2, table.rows()[row].name);
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] += 0.2F * philox_normal(key, i);
-  }
+  generator.on_ranks([](const Program& program, RankExecutor& executor) {
+    const ParameterTable table(program.request.spec);
+    for (std::size_t row = 0; row < program.parameters.size(); ++row) {
+      const auto values = executor.values<float>(0, program.parameters[row].parameter);
+      init_elems(table.rows()[row], 1, 0, values.data(), std::ssize(values));
+      const std::uint64_t key = philox_key(2, table.rows()[row].name);
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] += 0.2F * philox_normal(key, i);
+    }
+  });
 }
 
 Tokens some_tokens(std::size_t count) {
@@ -85,7 +87,7 @@ void expect_near(const std::vector<float>& got, const std::vector<float>& expect
 
 class GeneratorTest : public testing::TestWithParam<ModelSpec> {
  protected:
-  GeneratorTest() : generator_(GetParam(), 1) { fill(generator_); }
+  GeneratorTest() : generator_(GetParam(), {}, {}) { fill(generator_); }
   Generator generator_;
 };
 
@@ -187,14 +189,14 @@ TEST_P(GeneratorTest, EmptyPromptIsRefused) {
 }
 
 TEST(Generator, DecodingNeedsAPrefill) {
-  Generator generator(grouped_llama(), 1);
+  Generator generator(grouped_llama(), {}, {});
   EXPECT_THROW(static_cast<void>(generator.decode(1)), UsageError);
 }
 
 TEST(Generator, ModelWithoutContextIsRefused) {
   ModelSpec spec = grouped_llama();
   spec.max_seq = 0;
-  EXPECT_THROW(Generator(spec, 1), UsageError);
+  EXPECT_THROW(Generator(spec, {}, {}), UsageError);
 }
 
 TEST(SampleToken, TemperatureZeroTakesTheMostLikely) {

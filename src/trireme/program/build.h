@@ -18,7 +18,9 @@ namespace trireme {
                                  const std::optional<ParameterRoots>& roots = std::nullopt);
 
 /// Generation: `prefill` runs a prompt of up to max_seq tokens and fills the key/value caches,
-/// `decode` one token more. Both end with the logits of the last token. One rank.
+/// `decode` one token more. Both end with the logits of the last token on every rank of the last
+/// stage. A rank caches the layers that it computes, of its own heads. Without sequence
+/// parallelism.
 [[nodiscard]] Program build_prefill(const BuildRequest& request);
 [[nodiscard]] Program build_decode(const BuildRequest& request);
 

@@ -53,9 +53,13 @@ class ValueCheck {
   }
 
   std::optional<Violation> run() {
-    return step_.find_first([this](At at, const Call& call, const Instruction& instruction) {
+    auto found = step_.find_first([this](At at, const Call& call, const Instruction& instruction) {
       return visit(at, call, instruction);
     });
+    if (found || !partial_logits_) return found;
+    return violation(
+        step_.program, "V16", *partial_logits_,
+        {"logits of this rank's vocabulary alone", "their ALL_REDUCE over tp after it"});
   }
 
  private:
@@ -93,6 +97,9 @@ class ValueCheck {
     const AtomSpan in = step_.atoms_of(at, 0);
     const AtomSpan out = step_.atoms_of(at, instruction.uses.size() - 1);
     write(out, mix(kReduced, how, read(in)));
+    const Use& use = instruction.uses.front();
+    const bool is_whole = use.range == step_.program.whole(use.range.buffer);
+    if (how == Reduced::kSum && is_whole && use.range.buffer == logits_) partial_logits_.reset();
   }
 
   /// y = x, atom by atom or as a whole.
@@ -215,6 +222,7 @@ class ValueCheck {
     for (std::size_t u = 0; u < instruction.uses.size(); ++u) {
       const Use& use = instruction.uses[u];
       if (!use.writes() || step_.is_kind(use, MemoryKind::kGradients)) continue;
+      if (instruction.part == Part::kLogits && use.role == Role::kLogits) write_logits(at, use);
       const Number value = output_number(at, instruction, use.role, inputs);
       write(step_.atoms_of(at, u), value);
       const Number written = read(step_.atoms_of(at, u));
@@ -227,6 +235,12 @@ class ValueCheck {
     if (instruction.op == Op::kForward && is_norm(instruction.part) && !instruction.has(Role::kH))
       own.at(Role::kH) = own.at(Role::kX);  // no branch to add: h is x
     return std::nullopt;
+  }
+
+  /// What no later part reads is to be complete at the end.
+  void write_logits(At at, const Use& use) {
+    logits_ = use.range.buffer;
+    if (step_.program.request.layout.tp > 1) partial_logits_ = at;
   }
 
   Violation differs(At at, const Use& use, std::string_view due) const {
@@ -396,6 +410,8 @@ class ValueCheck {
   const ModelWiring& wiring_;
   std::vector<Record> records_;  ///< by (frame, part)
   std::vector<Number> numbers_;  ///< by atom
+  BufferId logits_ = -1;
+  std::optional<At> partial_logits_;  ///< the part whose logits are not summed over tp yet
 };
 
 }  // namespace

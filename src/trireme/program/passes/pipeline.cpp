@@ -57,13 +57,21 @@ class PipelinePass {
         {.template_index = *program_.find_template(name), .micro_batch = micro_batch});
   }
 
+  /// What follows the last forward belongs to the backward, if the program has one.
+  [[nodiscard]] std::vector<Instruction>::iterator end_of_forward(
+      std::vector<Instruction>& body) const {
+    if (program_.kind != ProgramKind::kTrain) return body.end();
+    return std::find_if(
+               body.rbegin(), body.rend(),
+               [](const Instruction& i) { return i.op == Op::kForward || i.op == Op::kLoad; })
+        .base();
+  }
+
   /// The body of a stage becomes its forward and backward templates.
   void cut(int stage) {
     const int body = *program_.find_template(prefix(stage) + "micro");
     std::vector<Instruction> all = std::move(program_.at(body).instructions);
-    const auto middle = std::find_if(all.rbegin(), all.rend(), [](const Instruction& i) {
-                          return i.op == Op::kForward || i.op == Op::kLoad;
-                        }).base();
+    const auto middle = end_of_forward(all);
     std::vector<Instruction> backward(std::make_move_iterator(middle),
                                       std::make_move_iterator(all.end()));
     all.erase(middle, all.end());
