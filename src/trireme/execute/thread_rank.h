@@ -1,7 +1,8 @@
-// One rank as a thread of this process: its team, its communicators, its kernels and its arena.
+// One rank as a thread of this process: its team, its communicators, its backends and its arena.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,6 +19,8 @@ struct ThreadRankOptions {
   int num_threads = 1;           ///< OpenMP threads of the rank
   bool resets_affinity = false;  ///< see set_rank_threads
   int spin_count = 0;            ///< see ExecutorOptions
+  /// Makes the backend of a program, which outlives it, in the rank's thread; empty: a CpuBackend.
+  std::function<std::unique_ptr<Backend>(const Program&)> make_backend = {};
 };
 
 /// Made, used and destroyed in the rank's own thread.

@@ -83,7 +83,7 @@ std::vector<Lane> lanes_of(const Timeline& timeline) {
   return {lanes.begin(), lanes.end()};
 }
 
-/// In the order in which they first appear, so that the caller decides their colours.
+/// In the order in which they first appear.
 std::vector<std::string> categories_of(std::span<const Timeline> timelines) {
   std::vector<std::string> categories;
   for (const Timeline& timeline : timelines) {
@@ -111,7 +111,14 @@ double tick_step(double length, double num_ticks) {
 /// The picture as it grows downwards.
 class Picture {
  public:
-  explicit Picture(std::span<const Timeline> timelines) : categories_(categories_of(timelines)) {
+  Picture(std::span<const Timeline> timelines, std::span<const std::string> first_categories)
+      : categories_(categories_of(timelines)),
+        colours_(first_categories.begin(), first_categories.end()) {
+    for (const std::string& category : categories_) {
+      if (std::find(colours_.begin(), colours_.end(), category) == colours_.end()) {
+        colours_.push_back(category);
+      }
+    }
     double end = 0.0;
     for (const Timeline& timeline : timelines) {
       end = std::max(end, end_seconds(timeline));
@@ -189,8 +196,8 @@ class Picture {
   }
 
   [[nodiscard]] std::string_view fill_of(const std::string& category) const {
-    const auto at = std::find(categories_.begin(), categories_.end(), category);
-    return kFills.at(static_cast<std::size_t>(at - categories_.begin()) % kFills.size());
+    const auto at = std::find(colours_.begin(), colours_.end(), category);
+    return kFills.at(static_cast<std::size_t>(at - colours_.begin()) % kFills.size());
   }
 
   void add_text(std::string_view style, double x, double y, std::string_view text) {
@@ -247,7 +254,8 @@ class Picture {
     }
   }
 
-  std::vector<std::string> categories_;
+  std::vector<std::string> categories_;  ///< that appear, in the order of the legend
+  std::vector<std::string> colours_;     ///< categories in the order of kFills
   double stream_width_ = 0.0;
   double rank_width_ = 0.0;
   double end_ms_ = 1.0;  ///< of the axis
@@ -260,8 +268,9 @@ class Picture {
 
 }  // namespace
 
-std::string timeline_svg(std::span<const Timeline> timelines) {
-  Picture picture(timelines);
+std::string timeline_svg(std::span<const Timeline> timelines,
+                         std::span<const std::string> categories) {
+  Picture picture(timelines, categories);
   picture.add_legend();
   for (const Timeline& timeline : timelines) {
     picture.add_timeline(timeline);

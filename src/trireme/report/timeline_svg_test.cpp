@@ -88,6 +88,19 @@ TEST(TimelineSvg, NameIsDrawnOnlyWhereItFits) {
   EXPECT_EQ(num_occurrences(svg, "<title>narrow (c)"), 1U);
 }
 
+TEST(TimelineSvg, ListedCategoriesKeepTheirColoursWhereOthersAreMissing) {
+  const Timeline backward_alone{.events = {{.name = "B", .category = "backward"}}};
+  const Timeline both{
+      .events = {{.name = "F", .category = "forward"}, {.name = "B", .category = "backward"}}};
+  const std::vector<std::string> order = {"forward", "backward"};
+  const auto fill_of_backward = [&](const Timeline& timeline) {
+    const std::string svg = timeline_svg(std::vector{timeline}, order);
+    const std::size_t fill = svg.rfind("fill=\"", svg.find("<title>B ("));
+    return svg.substr(fill, std::string("fill=\"#000000").size());
+  };
+  EXPECT_EQ(fill_of_backward(backward_alone), fill_of_backward(both));
+}
+
 TEST(TimelineSvg, NamesCannotBreakTheMarkup) {
   Timeline timeline;
   timeline.title = "a < b & c\x01";
