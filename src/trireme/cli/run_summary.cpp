@@ -169,8 +169,8 @@ Json rank_json(const RunSummary& summary, int rank) {
 }  // namespace
 
 std::string summary_text(const RunSummary& summary) {
-  return model_lines(summary) + data_lines(summary) + batch_lines(summary) +
-         stage_lines(summary) + memory_table(summary.plan) + verified_line(summary.plan);
+  return model_lines(summary) + data_lines(summary) + batch_lines(summary) + stage_lines(summary) +
+         memory_table(summary.plan) + verified_line(summary.plan);
 }
 
 std::string summary_json(const RunSummary& summary) {

@@ -86,13 +86,14 @@ class EventDerivation {
 
   /// What a pass has made the instruction wait for by hand.
   void know_waits(int call, int index, const Instruction& instruction, Clock& clock) const {
-    for_each_wait(
-        program_.calls[static_cast<std::size_t>(call)], instruction, index, [&](const Wait& wait) {
-          const int base = call_base_[static_cast<std::size_t>(call - wait.calls_back)];
-          const int target = base + wait.instruction;
-          const Clock& known = done_.at(static_cast<std::size_t>(target));
-          for (std::size_t t = 0; t < clock.size(); ++t) clock[t] = std::max(clock[t], known[t]);
-        });
+    for_each_wait(program_.calls[static_cast<std::size_t>(call)], instruction, index,
+                  [&](const Wait& wait) {
+                    const int base = call_base_[static_cast<std::size_t>(call - wait.calls_back)];
+                    const int target = base + wait.instruction;
+                    const Clock& known = done_.at(static_cast<std::size_t>(target));
+                    for (std::size_t t = 0; t < clock.size(); ++t)
+                      clock[t] = std::max(clock[t], known[t]);
+                  });
   }
 
   [[nodiscard]] AtomSpan atoms_of(int call, int index, std::size_t use) const {
