@@ -77,6 +77,12 @@ class PartCount {
                                     wiring_.part(number).stage),
                         "the stages of this rank"});
     }
+    if (wiring_.part(number).stage != instruction.stage) {
+      return violation(program_, "V1", at,
+                       {fmt::format("a part of stage {} under stage {}", wiring_.part(number).stage,
+                                    instruction.stage),
+                        "its own stage"});
+    }
     return advance(at, instruction.op, wiring_.part(number), runs(call.micro_batch, number));
   }
 
