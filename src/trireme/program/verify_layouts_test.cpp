@@ -258,6 +258,12 @@ TEST(VerifyV1, RefusesAPartUnderTheNameOfAnotherStage) {
   EXPECT_EQ(broken(programs), "V1");
 }
 
+TEST(VerifyV1, RefusesAChunkOfAPartThatIsNotCut) {
+  Programs programs = piped();
+  the(programs[1], "S1.B.first", is(Op::kBackward, Part::kHead)).chunk = 0;
+  EXPECT_EQ(broken(programs), "V1");
+}
+
 TEST(VerifyV13, RefusesTheProgramOfAnotherRank) {
   Programs programs = piped();
   programs[0] = programs[1];
