@@ -624,6 +624,39 @@ TEST(VerifyV10, RefusesMirrorsThatUpdateEachForItself) {
             "V10");
 }
 
+TEST(VerifyV10, RefusesTheMaximumOfGradients) {
+  EXPECT_EQ(
+      broken(changed(trained(kTensor, 2, even_qwen()),
+                     [](Program& p) { the(p, "reduce", is(Op::kAllReduce)).comm->is_max = true; })),
+      "V10");
+}
+
+TEST(VerifyV6, RefusesTheMaximumOfAReduceScatter) {
+  EXPECT_EQ(broken(changed(tensor(kSequence),
+                           [](Program& p) {
+                             the(p, "micro.next", is(Op::kReduceScatter)).comm->is_max = true;
+                           })),
+            "V6");
+}
+
+TEST(VerifyV6, RefusesACollectiveWithATag) {
+  EXPECT_EQ(
+      broken(changed(tensor(),
+                     [](Program& p) { the(p, "micro.next", is(Op::kAllReduce)).comm->tag = 7; })),
+      "V6");
+}
+
+TEST(VerifyV16, RefusesARotationWithoutItsTable) {
+  EXPECT_EQ(broken(changed(trained(kTensor, 2, even_qwen()),
+                           [](Program& p) {
+                             Instruction& rope =
+                                 the(p, "micro.next", is(Op::kForward, Part::kRope, 1));
+                             rope.find(Role::kCos)->range = rope.find(Role::kSin)->range;
+                             rederive(p);
+                           })),
+            "V16");
+}
+
 // Norm and loss
 // --------------------------------------------------------------------------------------------------
 
@@ -693,6 +726,22 @@ TEST(VerifyV15, RefusesANormOverDpWhereEachReplicaHasAllOfIt) {
 TEST(VerifyV14, RefusesALossThatOnlyTheLastStageKnows) {
   EXPECT_EQ(broken(changed(piped(),
                            [](Program& p) { drop(p, "end", moves(p, Op::kAllReduce, "loss")); })),
+            "V14");
+}
+
+TEST(VerifyV15, RefusesAClipByTheLossWhereAStageHasNone) {
+  Programs programs = piped();
+  Instruction& clip = the(programs[0], "end", is(Op::kClip));
+  clip.find(Role::kNormSquare)->range = clip.find(Role::kLoss)->range;
+  EXPECT_EQ(broken(programs), "V15");
+}
+
+TEST(VerifyV14, RefusesAnUpdateWithoutALearningRate) {
+  EXPECT_EQ(broken(changed(piped(),
+                           [](Program& p) {
+                             std::erase_if(the(p, "end", is(Op::kOptStep)).uses,
+                                           [](const Use& use) { return use.role == Role::kHyper; });
+                           })),
             "V14");
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -207,6 +208,7 @@ class ValueCheck {
     const WiredPart& part = wiring_.part(number);
     Record& own = record(call, number);
     auto found = check_parameters(at, part, instruction);
+    if (!found) found = check_tables(at, part, instruction);
     if (!found && instruction.op != Op::kRecompute)
       found = check_needs(at, call, part, instruction);
     if (!found && instruction.op != Op::kForward) found = check_kept(at, own, instruction);
@@ -248,6 +250,21 @@ class ValueCheck {
                        {fmt::format("with access {}", access_name(use->access)),
                         fmt::format("R {}, {}", range_label(step_.program, range),
                                     step_.model().row(static_cast<std::size_t>(due.row)).name)});
+    }
+    return std::nullopt;
+  }
+
+  /// Rotations read the tables of their angles.
+  std::optional<Violation> check_tables(At at, const WiredPart& part,
+                                        const Instruction& instruction) const {
+    if (part.part != Part::kRope || !step_.program.request.spec.is_llama()) return std::nullopt;
+    for (const auto& [role, name] :
+         {std::pair(Role::kCos, "rope.cos"), std::pair(Role::kSin, "rope.sin")}) {
+      const Use* use = instruction.find(role);
+      if (use == nullptr) return missing(at, role);
+      const auto table = step_.program.find_buffer(name);
+      if (table && use->range == step_.program.whole(*table)) continue;
+      return differs(at, *use, name);
     }
     return std::nullopt;
   }
