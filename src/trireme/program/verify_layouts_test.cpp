@@ -657,6 +657,65 @@ TEST(VerifyV16, RefusesARotationWithoutItsTable) {
             "V16");
 }
 
+// Accesses
+// --------------------------------------------------------------------------------------------------
+
+TEST(VerifyV16, RefusesAFirstGradientOfTheStreamThatIsAddedToALeftOne) {
+  EXPECT_EQ(broken(changed(
+                piped(),
+                [](Program& p) {
+                  if (!p.find_template("S1.B.next")) return;
+                  the(p, "S1.B.next", is(Op::kBackward, Part::kFinalNorm)).find(Role::kDh)->access =
+                      Access::kReadWrite;
+                })),
+            "V16");
+}
+
+TEST(VerifyV16, RefusesAGradientThatIsChangedInPlace) {
+  EXPECT_EQ(broken(changed(trained(kTensor, 2, even_qwen()),
+                           [](Program& p) {
+                             the(p, "micro.next", is(Op::kBackwardWeight, Part::kMlpUp, 0))
+                                 .find(Role::kDWeight)
+                                 ->access = Access::kReadWrite;
+                           })),
+            "V16");
+}
+
+TEST(VerifyV16, RefusesACopyThatDoesNotSayThatItWrites) {
+  Programs programs = piped(kSplit);
+  the(programs[0], "S0.I.next", is(Op::kCopy)).find(Role::kY)->access = Access::kRead;
+  EXPECT_EQ(broken(programs), "V16");
+}
+
+TEST(VerifyV16, RefusesABiasThatDoesNotSayThatItWrites) {
+  EXPECT_EQ(broken(changed(
+                tensor(),
+                [](Program& p) {
+                  the(p, "micro.next", is(Op::kForward, Part::kRowBias, 1)).find(Role::kY)->access =
+                      Access::kRead;
+                })),
+            "V16");
+}
+
+TEST(VerifyV16, RefusesAnUpdateThatWritesItsGradient) {
+  EXPECT_EQ(broken(changed(piped(),
+                           [](Program& p) {
+                             the(p, "end", is(Op::kOptStep)).find(Role::kGradient)->access =
+                                 Access::kReadWrite;
+                           })),
+            "V16");
+}
+
+TEST(VerifyV16, RefusesAnInputThatIsChangedInPlace) {
+  EXPECT_EQ(broken(changed(
+                tensor(),
+                [](Program& p) {
+                  the(p, "micro.next", is(Op::kBackward, Part::kAct, 0)).find(Role::kX)->access =
+                      Access::kReadWrite;
+                })),
+            "V16");
+}
+
 // Norm and loss
 // --------------------------------------------------------------------------------------------------
 
