@@ -139,8 +139,11 @@ class GradientCheck {
         at(atom) = {.row = at(atom).row, .is_zeroed = true};
       return std::nullopt;
     }
-    if (instruction.op == Op::kAllReduce)
+    if (instruction.op == Op::kAllReduce) {
+      if (instruction.comm && instruction.comm->is_max)
+        return fault("V10", place, use, -1, "reduced to its maximum", "a sum");
       return reduce(place, use, span, instruction.comm ? instruction.comm->group : "");
+    }
     if (!is_backward(instruction.op))
       return fault("V10", place, use, -1, "written", "gradients from backward parts only");
     return contribute(place, call, instruction, u);

@@ -62,6 +62,13 @@ std::optional<Violation> check_event(const Program& program, const Event& event)
     return violation(program, rule, event.at,
                      {fmt::format("peer {}", comm.peer), fmt::format("a rank of {}", extent)});
   }
+  if (!is_message(op) && (comm.peer != -1 || comm.tag != 0)) {
+    return violation(
+        program, rule, event.at,
+        {fmt::format("peer {} and tag {}", comm.peer, comm.tag), "none: all take part"});
+  }
+  if (comm.is_max && op != Op::kAllReduce)
+    return violation(program, rule, event.at, {"a maximum", "no maximum but by ALL_REDUCE"});
   std::vector<Role> roles = {Role::kData};
   if (op == Op::kReduceScatter || op == Op::kAllGather) roles.push_back(Role::kShard);
   if (op == Op::kAllGather) std::swap(roles.front(), roles.back());

@@ -107,6 +107,19 @@ class ScalarCheck {
     return std::nullopt;
   }
 
+  /// Learning rate, betas and the largest norm come from the host.
+  std::optional<Violation> require_hyper(At at, const Instruction& instruction) const {
+    const Use* use = instruction.find(Role::kHyper);
+    const auto hyper = step_.program.find_buffer("hyper");
+    const bool is_right = use != nullptr && hyper && use->access == Access::kRead &&
+                          use->range == step_.program.whole(*hyper);
+    if (is_right) return std::nullopt;
+    return violation(
+        step_.program, "V14", at,
+        {use == nullptr ? std::string("no operand hyper") : range_label(step_.program, use->range),
+         "R hyper=hyper, the host's input"});
+  }
+
   std::optional<Violation> visit(At at, const Call& call, const Instruction& instruction) {
     switch (instruction.op) {
       case Op::kZero:
@@ -126,6 +139,7 @@ class ScalarCheck {
       case Op::kClip:
         return clip(at, instruction);
       case Op::kOptStep:
+        if (auto found = require_hyper(at, instruction)) return found;
         return require("V14", at, instruction, Role::kCoefficient, {Scalar::kCoefficient});
       default:
         break;
@@ -205,6 +219,7 @@ class ScalarCheck {
       const bool is_sum = (due_axes(held) & over) != 0 && (held.over & over) == 0;
       if (is_sum && !is_incomplete) {
         held.over |= over;
+        if (is_loss) held.scalar = Scalar::kLoss;  // of ranks that have one
         continue;
       }
       return violation(
@@ -238,9 +253,8 @@ class ScalarCheck {
   std::optional<Violation> clip(At at, const Instruction& instruction) {
     auto found =
         require("V15", at, instruction, Role::kNormSquare, {Scalar::kNorm, norm_over_}, true);
-    if (!found)
-      found = require("V14", at, instruction, Role::kLoss, {Scalar::kLoss, loss_over_},
-                      num_losses_due_ == 0);
+    if (!found) found = require("V14", at, instruction, Role::kLoss, {Scalar::kLoss, loss_over_});
+    if (!found) found = require_hyper(at, instruction);
     set(instruction.find(Role::kCoefficient), {Scalar::kCoefficient});
     return found;
   }
@@ -251,9 +265,8 @@ class ScalarCheck {
     if (kind != ProgramKind::kTrain && kind != ProgramKind::kEval) return std::nullopt;
     const std::optional<Range> tokens =
         tokens_ == nullptr ? std::nullopt : std::optional(tokens_->range);
-    const Scalar loss = num_losses_due_ > 0 ? Scalar::kLoss : Scalar::kZero;
     for (const auto& [range, due] : {std::pair(tokens, Summed{Scalar::kTokens, tokens_over_}),
-                                     std::pair(loss_range_, Summed{loss, loss_over_})}) {
+                                     std::pair(loss_range_, Summed{Scalar::kLoss, loss_over_})}) {
       const Summed held = range ? value(step_.atoms.of(*range).begin) : Summed{};
       if (held == due) continue;
       return violation(

@@ -77,7 +77,22 @@ class PartCount {
                                     wiring_.part(number).stage),
                         "the stages of this rank"});
     }
+    if (!is_named_in_full(instruction, wiring_.part(number))) {
+      return violation(program_, "V1", at,
+                       {fmt::format("stage {}, layer {}, chunk {}", instruction.stage,
+                                    instruction.layer, instruction.chunk),
+                        fmt::format("stage {} and the part's layer or chunk alone",
+                                    wiring_.part(number).stage)});
+    }
     return advance(at, instruction.op, wiring_.part(number), runs(call.micro_batch, number));
+  }
+
+  /// The wiring has found the part by its layer or by its chunk of tokens.
+  static bool is_named_in_full(const Instruction& instruction, const WiredPart& part) {
+    const bool is_of_chunk = part.part == Part::kHeadLogits || part.part == Part::kHeadSums ||
+                             part.part == Part::kHeadLoss;
+    return instruction.stage == part.stage &&
+           (is_of_chunk ? instruction.layer : instruction.chunk) == -1;
   }
 
   std::optional<Violation> advance(At at, Op op, const WiredPart& part, Runs& done) const {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "trireme/base/errors.h"
@@ -17,12 +18,16 @@ namespace trireme::mutation {
 
 using Programs = std::vector<Program>;
 
-/// Programs of all ranks: `num_micro_batches` micro-batches of one sequence each.
+/// Programs of all ranks: `num_micro_batches` micro-batches of `num_sequences` sequences each.
 inline Programs trained(Layout layout, std::int64_t num_micro_batches = 3,
-                        ModelSpec spec = small_llama()) {
+                        ModelSpec spec = small_llama(), std::int64_t num_sequences = 1) {
   Programs programs;
   BuildRequest request =
-      small_request(layout, {.seq = 8, .global_batch = layout.dp * num_micro_batches}, spec);
+      small_request(layout,
+                    {.seq = 8,
+                     .micro_batch = num_sequences,
+                     .global_batch = layout.dp * num_micro_batches * num_sequences},
+                    spec);
   for (int rank = 0; rank < layout.world(); ++rank) {
     request.rank = rank;
     programs.push_back(build_train(request));
@@ -91,6 +96,14 @@ inline void drop(Program& program, std::string_view name, const Match& match) {
                      static_cast<std::ptrdiff_t>(find(program, name, match)));
   rederive(program);
 }
+/// Drops the instruction behind the first match: what a pass adds to it.
+inline void drop_behind(Program& program, std::string_view name, const Match& match, Op op) {
+  auto& instructions = body(program, name);
+  const auto at = static_cast<std::ptrdiff_t>(find(program, name, match)) + 1;
+  TRI_CHECK(instructions.at(static_cast<std::size_t>(at)).op == op);
+  instructions.erase(instructions.begin() + at);
+  rederive(program);
+}
 inline void duplicate(Program& program, std::string_view name, const Match& match) {
   auto& instructions = body(program, name);
   const std::size_t at = find(program, name, match);
@@ -108,6 +121,35 @@ inline void move_behind(Program& program, std::string_view name, const Match& ma
   const std::size_t at = find(program, name, target);
   instructions.insert(instructions.begin() + static_cast<std::ptrdiff_t>(at) + 1, moved);
   rederive(program);
+}
+
+// Calls
+// --------------------------------------------------------------------------------------------------
+
+/// Position of the call of a template for a micro-batch; there must be one.
+inline std::size_t find_call(const Program& program, std::string_view name, int micro_batch = -1) {
+  const auto found =
+      std::find_if(program.calls.begin(), program.calls.end(), [&](const Call& call) {
+        return program.at(call.template_index).name == name && call.micro_batch == micro_batch;
+      });
+  TRI_CHECK(found != program.calls.end());
+  return static_cast<std::size_t>(found - program.calls.begin());
+}
+inline void drop_call(Program& program, std::string_view name, int micro_batch = -1) {
+  program.calls.erase(program.calls.begin() +
+                      static_cast<std::ptrdiff_t>(find_call(program, name, micro_batch)));
+  rederive(program);
+}
+inline void swap_calls(Program& program, std::size_t a, std::size_t b) {
+  std::swap(program.calls.at(a), program.calls.at(b));
+  rederive(program);
+}
+/// Number of the pool of this name; there must be one.
+inline int find_pool(const Program& program, std::string_view name) {
+  const auto found = std::find_if(program.pools.begin(), program.pools.end(),
+                                  [&](const FramePool& pool) { return pool.name == name; });
+  TRI_CHECK(found != program.pools.end());
+  return static_cast<int>(found - program.pools.begin());
 }
 
 template <typename Change>

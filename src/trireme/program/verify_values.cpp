@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -33,6 +34,32 @@ Number mix(Parts... parts) {
 }
 
 enum Tag : Number { kEntry = 1, kLoaded, kComputed, kGradientValue, kReduced, kReceived, kOther };
+
+/// How an operation that is no part uses an operand; nothing where other rules say it.
+std::optional<Access> due_access(Op op, Role role) {
+  switch (op) {
+    case Op::kLoad:
+    case Op::kCount:
+    case Op::kZero:
+      return Access::kWrite;
+    case Op::kCopy:
+    case Op::kInverse:
+      return role == Role::kY ? Access::kWrite : Access::kRead;
+    case Op::kAdd:
+      return role == Role::kY ? Access::kAccumulate : Access::kRead;
+    case Op::kNormSquare:
+      return role == Role::kNormSquare ? Access::kAccumulate : Access::kRead;
+    case Op::kClip:
+      return role == Role::kCoefficient ? Access::kWrite : Access::kRead;
+    case Op::kOptStep: {
+      const bool is_state =
+          role == Role::kParameter || role == Role::kMoment1 || role == Role::kMoment2;
+      return is_state ? Access::kReadWrite : Access::kRead;
+    }
+    default:
+      return std::nullopt;
+  }
+}
 
 /// What one part of one micro-batch read and wrote, by role.
 struct Record {
@@ -64,6 +91,13 @@ class ValueCheck {
 
  private:
   std::optional<Violation> visit(At at, const Call& call, const Instruction& instruction) {
+    for (const Use& use : instruction.uses) {
+      const auto due = due_access(instruction.op, use.role);
+      if (!due || use.access == *due) continue;
+      return violation(
+          step_.program, "V16", at, use.role, use.range,
+          {fmt::format("with access {}", access_name(use.access)), std::string(access_name(*due))});
+    }
     if (instruction.op == Op::kLoad) {
       load(at, call, instruction);
       return std::nullopt;
@@ -213,6 +247,8 @@ class ValueCheck {
     const WiredPart& part = wiring_.part(number);
     Record& own = record(call, number);
     auto found = check_parameters(at, part, instruction);
+    if (!found) found = check_tables(at, part, instruction);
+    if (!found) found = check_in_place(at, part, instruction);
     if (!found && instruction.op != Op::kRecompute)
       found = check_needs(at, call, part, instruction);
     if (!found && instruction.op != Op::kForward) found = check_kept(at, own, instruction);
@@ -263,6 +299,50 @@ class ValueCheck {
                                     step_.model().row(static_cast<std::size_t>(due.row)).name)});
     }
     return std::nullopt;
+  }
+
+  /// Rotations read the tables of their angles.
+  std::optional<Violation> check_tables(At at, const WiredPart& part,
+                                        const Instruction& instruction) const {
+    if (part.part != Part::kRope || !step_.program.request.spec.is_llama()) return std::nullopt;
+    for (const auto& [role, name] :
+         {std::pair(Role::kCos, "rope.cos"), std::pair(Role::kSin, "rope.sin")}) {
+      const Use* use = instruction.find(role);
+      if (use == nullptr) return missing(at, role);
+      const auto table = step_.program.find_buffer(name);
+      if (table && use->range == step_.program.whole(*table)) continue;
+      return differs(at, *use, name);
+    }
+    return std::nullopt;
+  }
+
+  /// A part adds to gradients and to the loss alone, and changes in place what the model says: what
+  /// else it writes has no old value.
+  std::optional<Violation> check_in_place(At at, const WiredPart& part,
+                                          const Instruction& instruction) const {
+    const auto& needs = is_forward(instruction.op) ? part.forward : part.backward;
+    for (const Use& use : instruction.uses) {
+      if (step_.buffer_of(use).content == Content::kState) continue;  // a cache
+      const bool is_needed = std::any_of(needs.begin(), needs.end(),
+                                         [&](const Need& need) { return need.role == use.role; });
+      const bool is_sum = step_.is_kind(use, MemoryKind::kGradients) || use.role == Role::kLoss;
+      const bool is_in_place = is_needed && is_changed_in_place(part.part, use.role);
+      if (is_in_place
+              ? use.access == Access::kReadWrite
+              : use.access != Access::kReadWrite && (is_sum || use.access != Access::kAccumulate))
+        continue;
+      return violation(
+          step_.program, "V16", at, use.role, use.range,
+          {fmt::format("with access {}", access_name(use.access)),
+           is_in_place ? "RW, in place" : "R or W: its old value is none of the part's"});
+    }
+    return std::nullopt;
+  }
+  [[nodiscard]] static bool is_changed_in_place(Part part, Role role) {
+    if (role == Role::kDh) return is_norm(part);
+    if (role == Role::kLogits) return part == Part::kHeadLoss;
+    return role == Role::kY &&
+           (part == Part::kRowBias || part == Part::kPosition || part == Part::kDropout);
   }
 
   [[nodiscard]] static bool needs_parameter(const WiredPart& part, const Instruction& instruction,

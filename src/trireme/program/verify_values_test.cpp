@@ -142,7 +142,7 @@ TEST(VerifyV11, RefusesAReadOfAnUpdatedParameter) {
             const Range read =
                 the(p, "micro.next", is(Op::kBackward, Part::kHead)).find(Role::kWeight)->range;
             body(p, "end").push_back(
-                make(Op::kAdd,
+                make(Op::kCopy,
                      {{Role::kX, Access::kRead, read},
                       {Role::kY, Access::kWrite, p.whole(*p.find_buffer("workspace.compute"))}}));
           })),
