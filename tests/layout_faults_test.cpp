@@ -116,8 +116,9 @@ TEST(FewMicroBatches, RunAsOnOneRankOrAreRefusedWithBothNumbers) {
         ++num_run;
       } catch (const UsageError& refusal) {
         const std::string text = refusal.what();
-        EXPECT_NE(text.find(std::to_string(num_micro_batches)), std::string::npos) << text;
-        EXPECT_NE(text.find("pp"), std::string::npos) << text;
+        const std::string both = "pp = " + std::to_string(layout.pp) + " and " +
+                                 std::to_string(num_micro_batches) + " micro-batches";
+        EXPECT_NE(text.find(both), std::string::npos) << text;
         ++num_refused;
       }
     }

@@ -175,6 +175,26 @@ TEST_F(Runs, ResumeOnAnotherDpSizeGoesOnToRounding) {
   }
 }
 
+TEST_F(Runs, ResumeUnderAnotherLayoutGoesOnToRounding) {
+  using Keys = std::vector<ConfigOverride>;
+  const Keys one = {{"model.kv_heads", "2"}, {"layout.dp", "1"}, {"layout.zero", "0"}};
+  const Keys cut = {
+      {"model.kv_heads", "2"}, {"layout.pp", "2"}, {"layout.tp", "2"}, {"layout.sp", "true"}};
+  Recorder straight;
+  run(config("straight", one), straight);
+  int number = 0;
+  for (const auto& [before, after] : {std::pair(&one, &cut), std::pair(&cut, &one)}) {
+    const std::string name = "relayout" + std::to_string(number++);
+    Recorder first, second;
+    first.stop_after = 4;
+    run(config(name, *before), first);
+    const TrainResult resumed = run(config(name, *after), second);
+    EXPECT_EQ(resumed.run.step, 8);
+    for (std::size_t i = 0; i < 4; ++i)
+      EXPECT_NEAR(second.steps[i].loss, straight.steps[4 + i].loss, 1e-5) << name;
+  }
+}
+
 TEST_F(Runs, AChangedLearningRateWinsAndIsNamed) {
   Recorder first, second;
   first.stop_after = 5;

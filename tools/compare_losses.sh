@@ -20,6 +20,10 @@ awk -v first="$first" -v second="$second" '
   {
     step = field($0, "step");
     if (!(step in loss)) next;
+    if (field($0, "loss") == "" || loss[step] == "") {
+      printf "[compare] step %s has no finite loss\n", step > "/dev/stderr";
+      exit failed = 1;
+    }
     difference = field($0, "loss") - loss[step];
     if (difference < 0) difference = -difference;
     if (difference > most) most = difference;
@@ -28,6 +32,7 @@ awk -v first="$first" -v second="$second" '
     printf "%4d  %-32.6f %.6f\n", step, loss[step], field($0, "loss");
   }
   END {
+    if (failed) exit 1;
     if (count == 0) { print "[compare] no step in common" > "/dev/stderr"; exit 1 }
     printf "largest difference of %d steps: %.2g\n", count, most;
     if (bad) { print "[compare] the losses differ by more than 1e-3 of the loss" > "/dev/stderr"; exit 1 }

@@ -12,6 +12,7 @@
 #include "trireme/model/flops.h"
 #include "trireme/model/parameters.h"
 #include "trireme/program/pipeline.h"
+#include "trireme/program/schedules/virtual_clock.h"
 #include "trireme/program/verify.h"
 #include "trireme/report/table.h"
 

@@ -47,6 +47,11 @@ enum class TpSharding : std::uint8_t {
   kColumns,  ///< dim 1 (input features) is split
 };
 
+/// Each rank has its own elements.
+[[nodiscard]] constexpr bool is_cut(TpSharding sharding) {
+  return sharding == TpSharding::kRows || sharding == TpSharding::kColumns;
+}
+
 enum class Init : std::uint8_t { kNormal, kOnes, kZeros };
 
 /// A Hugging-Face-named piece of a parameter: `num_rows` rows of the root from `first_row` on.

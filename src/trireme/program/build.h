@@ -1,5 +1,4 @@
-// Builds programs: model × layout × batch → verified-by-construction instruction lists, one per
-// rank.
+// Builds programs: model × layout × batch → instruction lists, one per rank, for verify() to check.
 #pragma once
 
 #include <optional>

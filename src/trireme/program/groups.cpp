@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "trireme/base/units.h"
+#include "trireme/program/pipeline.h"
+
 namespace trireme {
 namespace {
 
-std::vector<int> pair_of(std::vector<int> pipeline, std::size_t own, std::size_t other) {
-  if (own == other) return {};
-  return {pipeline[std::min(own, other)], pipeline[std::max(own, other)]};
+std::vector<int> pair_of(const std::vector<int>& pipeline, int a, int b) {
+  if (a == b) return {};
+  return {pipeline[static_cast<std::size_t>(std::min(a, b))],
+          pipeline[static_cast<std::size_t>(std::max(a, b))]};
 }
 
 }  // namespace
@@ -42,11 +46,12 @@ std::vector<int> group_ranks(const BuildRequest& request, std::string_view group
   const Mesh mesh = request.layout.mesh();
   if (const auto axis = axis_of(group)) return mesh.group_of(request.rank, *axis);
   const std::vector<int> pipeline = mesh.group_of(request.rank, Axis::kPp);
-  const auto own = static_cast<std::size_t>(mesh.coord_of(request.rank).pp);
-  const std::size_t last = pipeline.size() - 1;
-  if (group == kTiedGroup && (own == 0 || own == last)) return pair_of(pipeline, own, last - own);
-  if (group == kMirrorGroup) return pair_of(pipeline, own, last - own);
-  return {};
+  const auto own = mesh.coord_of(request.rank).pp;
+  if (group == kMirrorGroup) return pair_of(pipeline, own, narrow<int>(pipeline.size()) - 1 - own);
+  if (group != kTiedGroup) return {};
+  const Pipeline stages = Pipeline::forward_only(request.spec, request.layout, 1);
+  const int first = stages.rank_of(0, 0), last = stages.rank_of(stages.num_stages() - 1, 0);
+  return own == first || own == last ? pair_of(pipeline, first, last) : std::vector<int>();
 }
 
 }  // namespace trireme

@@ -126,9 +126,9 @@ enum class Access : std::uint8_t {
 /// Instructions of one stream run in program order; streams of a rank run side by side.
 enum class Stream : std::uint8_t {
   kCompute,
-  kComm,    ///< reductions and gathers over data-parallel groups, and scalars
-  kTensor,  ///< collectives inside a layer
-  kPipe,    ///< messages between stages
+  kComm,    ///< over dp, and between the holders of a tied table or of DualPipe's copies
+  kTensor,  ///< over tp
+  kPipe,    ///< over pp: messages between stages, sums of scalars
 };
 inline constexpr int kNumStreams = 4;
 
@@ -216,6 +216,15 @@ struct Instruction {
 /// BWD, BWD_I or BWD_W.
 [[nodiscard]] constexpr bool is_backward(Op op) {
   return op == Op::kBackward || op == Op::kBackwardInput || op == Op::kBackwardWeight;
+}
+[[nodiscard]] constexpr bool is_linear(Part part) {
+  return part == Part::kQkv || part == Part::kProj || part == Part::kMlpUp ||
+         part == Part::kMlpDown;
+}
+/// Of a head with a loss, whole or cut over its vocabulary.
+[[nodiscard]] constexpr bool is_head(Part part) {
+  return part == Part::kHead || part == Part::kHeadLogits || part == Part::kHeadSums ||
+         part == Part::kHeadLoss;
 }
 [[nodiscard]] constexpr bool is_norm(Part part) {
   return part == Part::kAttnNorm || part == Part::kMlpNorm || part == Part::kFinalNorm;

@@ -41,6 +41,7 @@ Json comm_json(const Call& call, const Instruction& instruction) {
     json["peer"] = comm.peer;
     json["tag"] = message_tag(call, comm);
   }
+  if (comm.is_max) json["max"] = true;
   return json;
 }
 
@@ -52,6 +53,9 @@ Json instruction_json(const Program& program, const Call& call, int call_index,
       {"stage", instruction.stage},
       {"part", instruction.part == Part::kNone ? Json(nullptr) : Json(part_name(instruction.part))},
       {"layer", or_null(instruction.layer)},
+      {"chunk", or_null(instruction.chunk)},
+      {"site", instruction.site == Site::kNone ? Json(nullptr) : Json(site_name(instruction.site))},
+      {"parameter", or_null(instruction.parameter)},
       {"mb", or_null(call.micro_batch)},
       {"stream", stream_name(instruction.stream)},
       {"call", call_index},

@@ -15,10 +15,6 @@ Pipeline pipeline_of(const BuildRequest& request, ProgramKind kind, int num_micr
              : Pipeline::forward_only(request.spec, request.layout, num_micro_batches);
 }
 
-bool is_replicated(TpSharding sharding) {
-  return sharding != TpSharding::kRows && sharding != TpSharding::kColumns;
-}
-
 }  // namespace
 
 LocalModel::LocalModel(const BuildRequest& request, ProgramKind kind, int num_micro_batches)
@@ -86,7 +82,7 @@ std::vector<std::string_view> LocalModel::gradient_groups(std::size_t row) const
 }
 
 bool LocalModel::counts_in_norm(std::size_t row) const {
-  if (coord_.tp > 0 && is_replicated(table_.rows()[row].tp_sharding)) return false;
+  if (coord_.tp > 0 && !is_cut(table_.rows()[row].tp_sharding)) return false;
   if (pipeline_.is_bidirectional()) return coord_.pp < layout_.pp / 2;
   return !(is_tied_across_ && stages_of_row(row).size() > 1) || holds_stage(0);
 }

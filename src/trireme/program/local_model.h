@@ -12,8 +12,10 @@
 
 namespace trireme {
 
+/// One rank's view of the model. Cheap to ask, not to make: it holds the schedule.
 class LocalModel {
  public:
+  /// Throws UsageError as Pipeline does.
   LocalModel(const BuildRequest& request, ProgramKind kind, int num_micro_batches);
   explicit LocalModel(const Program& program)
       : LocalModel(program.request, program.kind, program.num_micro_batches) {}
@@ -23,7 +25,9 @@ class LocalModel {
   /// Of the whole model.
   [[nodiscard]] const ParameterTable& table() const { return table_; }
   [[nodiscard]] const Pipeline& pipeline() const { return pipeline_; }
+  /// Of this rank.
   [[nodiscard]] const MeshCoord& coord() const { return coord_; }
+  /// Whose parameters the rank holds, ascending.
   [[nodiscard]] const std::vector<int>& stages() const { return pipeline_.stages_of(coord_.pp); }
   /// Those that the rank computes for some micro-batch: all, but in DualPipe's evaluation.
   [[nodiscard]] std::vector<int> computed_stages() const;
@@ -32,6 +36,7 @@ class LocalModel {
 
   /// Stages that use a row of the table: one, or first and last for a tied table.
   [[nodiscard]] std::vector<int> stages_of_row(std::size_t row) const;
+  /// One of the rank's stages uses the row.
   [[nodiscard]] bool holds(std::size_t row) const;
   /// The elements of the row that a rank with this tp coordinate holds.
   [[nodiscard]] ParameterShard shard(std::size_t row) const;

@@ -73,16 +73,13 @@ struct ModelWiring::Builder {
   [[nodiscard]] int last_stage() const { return pipeline.num_stages() - 1; }
 
   void add(Part part, int key, int stage, Site site = Site::kNone) {
-    const bool is_head = part == Part::kHead || part == Part::kHeadLogits ||
-                         part == Part::kHeadSums || part == Part::kHeadLoss;
     const bool is_edge = part == Part::kStageIn || part == Part::kStageOut;
     const bool is_forward_only = part == Part::kRowBias || part == Part::kPosition || is_edge;
     WiredPart item{.part = part, .layer = key, .site = site, .stage = stage};
     // Training fuses head, loss and gradients.
-    item.has_forward = part != Part::kStageIn && !(trains && is_head);
+    item.has_forward = part != Part::kStageIn && !(trains && is_head(part));
     item.has_backward = trains && !is_forward_only;
-    item.is_linear =
-        part == Part::kQkv || part == Part::kProj || part == Part::kMlpUp || part == Part::kMlpDown;
+    item.is_linear = is_linear(part);
     wiring.numbers_[wiring.slot(part, key, site)] = wiring.size();
     wiring.parts_.push_back(std::move(item));
   }

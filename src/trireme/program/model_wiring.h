@@ -1,5 +1,6 @@
 // How values flow between the parts of a model, stated from the model alone: what the verifier
-// holds a program against. Shares nothing with the builder but the parameter table.
+// holds a program against. Shares with the builder the parameter table (and which part reads which
+// of its rows), the cut into stages and shards, and the size of a head's chunk; no data flow.
 #pragma once
 
 #include <vector>

@@ -10,6 +10,7 @@
 
 #include "trireme/base/errors.h"
 #include "trireme/program/content_names.h"
+#include "trireme/program/local_model.h"
 #include "trireme/program/text.h"
 
 namespace trireme {
@@ -131,6 +132,9 @@ class ProgramParser {
     program().kind = checked(parse_program_kind(words[1]), words[1], "kind of program");
     request().rank = number<int>(value_of(words[2], "rank"));
     program().num_micro_batches = number<int>(value_of(words[3], "micro_batches"));
+    if (program().num_micro_batches < 1 || program().num_micro_batches > kMaxMicroBatches) {
+      fail(words[3], fmt::format("is not from 1 to {}", kMaxMicroBatches), "correct the number");
+    }
     request().decay_norms = number<int>(value_of(words[4], "decay_norms")) != 0;
   }
 
@@ -151,7 +155,16 @@ class ProgramParser {
            fmt::format("closes the program of rank {} in a world of {}", request().rank, world),
            "use a rank of the layout");
     }
+    if (std::ssize(program().calls) < program().num_micro_batches) {
+      fail("end",
+           fmt::format("closes a program of {} micro-batches with {} calls (V1)",
+                       program().num_micro_batches, program().calls.size()),
+           "call each micro-batch");
+    }
+    static_cast<void>(LocalModel(program()));  // refuses what cannot be cut into stages
   }
+
+  static constexpr int kMaxMicroBatches = 1 << 20;
 
   void parse_model(const std::vector<std::string_view>& words) {
     ModelSpec& spec = request().spec;

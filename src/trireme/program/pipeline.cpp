@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -71,7 +73,12 @@ Schedule one_rank_schedule(int num_micro_batches) {
 
 // Schedules from files.
 
-std::string file_text(const std::string& path) {
+/// Each file is read once, so that all ranks of a process run one schedule.
+const std::string& file_text(const std::string& path) {
+  static std::mutex mutex;
+  static std::map<std::string, std::string> texts;
+  const std::lock_guard lock(mutex);
+  if (const auto known = texts.find(path); known != texts.end()) return known->second;
   std::error_code error;
   std::ifstream file;
   if (std::filesystem::is_regular_file(path, error)) file.open(path, std::ios::binary);
@@ -81,7 +88,7 @@ std::string file_text(const std::string& path) {
         "the path",
         path));
   }
-  return {std::istreambuf_iterator<char>(file), {}};
+  return texts[path] = {std::istreambuf_iterator<char>(file), {}};
 }
 
 /// Each stage must be on one rank, or each on two ranks that are mirrors.

@@ -30,8 +30,8 @@ struct Rule {
 [[nodiscard]] const std::vector<Rule>& verified_rules();
 
 /// Checks the programs of one kind for some or all ranks of a world: each by itself, and the ranks
-/// given against each other (V6, V7 and the cross-rank part of V15 need the peers, V8 all of them).
-/// Nothing if all rules hold.
+/// given against each other (V6, V7, V18 and the cross-rank part of V15 need the peers, V8 all of
+/// them). Nothing if all rules hold. Throws UsageError as Pipeline does if a request cannot be cut.
 [[nodiscard]] std::optional<Violation> verify(const std::vector<Program>& programs);
 
 /// How the communication of a rank is issued.

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -53,11 +54,7 @@ class GradientCheck {
   explicit GradientCheck(const StepView& step)
       : step_(step), wiring_(step.wiring), atoms_(static_cast<std::size_t>(step.atoms.size())) {
     find_orders();
-    for (std::size_t row = 0; row < step.program.parameters.size(); ++row) {
-      Groups& due = due_groups_.emplace_back(step.dp > 1 ? group_bit("dp") : 0);
-      for (const std::string_view group : step.model().gradient_groups(row))
-        due |= group_bit(group);
-    }
+    find_due_groups();
     for (std::size_t row = 0; row < step.program.parameters.size(); ++row) {
       const ParameterSlot& slot = step.program.parameters[row];
       if (slot.gradient.buffer >= 0) own(step.atoms.of(slot.gradient), row);
@@ -72,6 +69,37 @@ class GradientCheck {
   }
 
  private:
+  /// Over which groups each gradient is summed, from the parts that contribute to it and the ranks
+  /// that run them.
+  void find_due_groups() {
+    const Layout& layout = step_.program.request.layout;
+    due_groups_.assign(step_.program.parameters.size(), layout.dp > 1 ? group_bit("dp") : 0);
+    std::vector<std::set<std::set<int>>> ranks(due_groups_.size());  // of the stages of each row
+    for (int number = 0; number < wiring_.size(); ++number) {
+      const WiredPart& part = wiring_.part(number);
+      const bool is_own_heads = part.part == Part::kRope;
+      const bool is_own_tokens = is_norm(part.part) && wiring_.model().is_sequence_parallel();
+      for (const ParameterUse& gradient : part.gradients) {
+        const auto row = static_cast<std::size_t>(gradient.row);
+        if (layout.tp > 1 && (is_own_heads || is_own_tokens)) due_groups_[row] |= group_bit("tp");
+        ranks[row].insert(ranks_of_stage(part.stage));
+      }
+    }
+    for (std::size_t row = 0; row < ranks.size(); ++row) {
+      if (ranks[row].size() > 1) due_groups_[row] |= group_bit(kTiedGroup);
+      const bool is_mirrored = std::any_of(ranks[row].begin(), ranks[row].end(),
+                                           [](const auto& holders) { return holders.size() > 1; });
+      if (is_mirrored) due_groups_[row] |= group_bit(kMirrorGroup);
+    }
+  }
+  [[nodiscard]] std::set<int> ranks_of_stage(int stage) const {
+    const Pipeline& pipeline = wiring_.model().pipeline();
+    std::set<int> ranks;
+    for (int i = 0; i < step_.program.num_micro_batches; ++i)
+      ranks.insert(pipeline.rank_of(stage, i));
+    return ranks;
+  }
+
   /// The micro-batches of each stage in the order in which this rank computes its gradients.
   void find_orders() {
     const Pipeline& pipeline = wiring_.model().pipeline();
@@ -274,6 +302,10 @@ class GradientCheck {
         return fault("V10", place, use, atom, fmt::format("summed over {}", group),
                      fmt::format("{} for this gradient", groups_text(due)));
       }
+      if (value.is_garbage) {
+        return fault("V10", place, use, atom, "summed outside this rank's shard",
+                     "sums over other groups before the scatter over dp");
+      }
       if ((value.summed & bit) != 0) {
         return fault("V10", place, use, atom, fmt::format("already reduced over {}", group),
                      "one reduction");
@@ -293,7 +325,10 @@ class GradientCheck {
       return fault("V10", place, *shard, -1, "as shard",
                    own ? range_label(step_.program, *own) : "data that divides by dp");
     }
-    if (auto found = reduce(place, *data, step_.atoms.of(data->range), "dp")) return found;
+    const std::string_view group = instruction.comm ? instruction.comm->group : "";
+    if (group != axis_name(Axis::kDp))
+      return fault("V10", place, *data, -1, fmt::format("scattered over '{}'", group), "dp");
+    if (auto found = reduce(place, *data, step_.atoms.of(data->range), group)) return found;
     const AtomSpan whole = step_.atoms.of(data->range), kept = step_.atoms.of(shard->range);
     for (int atom = whole.begin; atom < whole.end; ++atom) {
       if (atom < kept.begin || atom >= kept.end) at(atom).is_garbage = true;

@@ -32,11 +32,14 @@ bool is_message(Op op) {
   return op == Op::kSend || op == Op::kRecv;
 }
 
-std::string event_text(const Event& event) {
+std::string event_text(const Program& program, const Event& event) {
   const Comm& comm = event.comm();
   std::string text = fmt::format("{} of {} {}", op_name(event.instruction->op), comm.elems,
                                  dtype_name(comm.dtype));
-  if (is_message(event.instruction->op)) text += fmt::format(" with tag {}", comm.tag);
+  if (is_message(event.instruction->op)) {
+    const Call& call = program.calls[static_cast<std::size_t>(event.at.call)];
+    text += fmt::format(" with tag {}", message_tag(call, comm));
+  }
   return text;
 }
 
@@ -249,9 +252,10 @@ class PeerCheck {
             {fmt::format("as number {} on '{}'", k, group),
              fmt::format("{}, as on rank {}", range_label(programs_[peer], due), peer_rank)});
       }
-      return violation(programs_[p], "V6", mine[k].at,
-                       {fmt::format("{} as number {} on '{}'", event_text(mine[k]), k, group),
-                        fmt::format("{}, as on rank {}", event_text(theirs[k]), peer_rank)});
+      return violation(
+          programs_[p], "V6", mine[k].at,
+          {fmt::format("{} as number {} on '{}'", event_text(programs_[p], mine[k]), k, group),
+           fmt::format("{}, as on rank {}", event_text(programs_[peer], theirs[k]), peer_rank)});
     }
     if (mine.size() == theirs.size()) return std::nullopt;
     return violation(programs_[p], "V6",
@@ -314,10 +318,10 @@ class PeerCheck {
         return std::tuple(message_tag(call, event.comm()), event.comm().elems, event.comm().dtype);
       };
       if (key(programs_[from], sent[k]) == key(programs_[to], received[k])) continue;
-      return violation(
-          programs_[to], "V7", received[k].at,
-          {fmt::format("{} as message {} from rank {}", event_text(received[k]), k, source),
-           event_text(sent[k])});
+      return violation(programs_[to], "V7", received[k].at,
+                       {fmt::format("{} as message {} from rank {}",
+                                    event_text(programs_[to], received[k]), k, source),
+                        event_text(programs_[from], sent[k])});
     }
     if (sent.size() == received.size()) return std::nullopt;
     return violation(
@@ -345,9 +349,7 @@ struct Piece {
 using Cover = std::map<std::pair<std::size_t, int>, std::vector<Piece>>;
 
 int owner_of_shard(const LocalModel& model, std::size_t row) {
-  const TpSharding sharding = model.row(row).tp_sharding;
-  const bool is_cut = sharding == TpSharding::kRows || sharding == TpSharding::kColumns;
-  return is_cut ? model.coord().tp : 0;
+  return is_cut(model.row(row).tp_sharding) ? model.coord().tp : 0;
 }
 
 void add_pieces(const Program& program, const LocalModel& model, std::size_t index, Cover& cover) {
@@ -365,16 +367,42 @@ void add_pieces(const Program& program, const LocalModel& model, std::size_t ind
 // V18
 // --------------------------------------------------------------------------------------------------
 
-/// Everything but which elements a rank owns, and what it says to its own replicas: that differs
-/// among them.
-std::vector<std::string> actions(const Program& program) {
-  std::vector<std::string> all;
+/// What an instruction does, but for which elements a rank owns.
+struct Action {
+  Op op{};
+  Part part{};
+  int layer = -1, stage = 0, chunk = -1, micro_batch = -1;
+  Site site{};
+  Stream stream{};
+  std::string_view group = {};
+  bool operator==(const Action&) const = default;
+};
+
+std::string action_text(const std::vector<Action>& actions, std::size_t index) {
+  if (index >= actions.size()) return "the end of the step";
+  const Action& action = actions[index];
+  return fmt::format("{} {} layer={} stage={} chunk={} site={} {} '{}' micro_batch={}",
+                     op_name(action.op), part_name(action.part), action.layer, action.stage,
+                     action.chunk, site_name(action.site), stream_name(action.stream), action.group,
+                     action.micro_batch);
+}
+
+/// Without updates, norms and padding, which follow shards, and without what a rank says to its
+/// own replicas.
+std::vector<Action> actions(const Program& program) {
+  std::vector<Action> all;
   for_each_instruction(program, [&](const Call& call, int, const Instruction& i, int) {
     if (i.op == Op::kNormSquare || i.op == Op::kOptStep || i.op == Op::kZero) return;
     if (is_message(i.op) && i.comm && i.comm->group != axis_name(Axis::kPp)) return;
-    all.push_back(fmt::format("{} {} layer={} stage={} chunk={} site={} {} micro_batch={}",
-                              op_name(i.op), part_name(i.part), i.layer, i.stage, i.chunk,
-                              site_name(i.site), stream_name(i.stream), call.micro_batch));
+    all.push_back({.op = i.op,
+                   .part = i.part,
+                   .layer = i.layer,
+                   .stage = i.stage,
+                   .chunk = i.chunk,
+                   .micro_batch = call.micro_batch,
+                   .site = i.site,
+                   .stream = i.stream,
+                   .group = i.comm ? std::string_view(i.comm->group) : std::string_view()});
   });
   return all;
 }
@@ -429,21 +457,22 @@ std::optional<Violation> check_norm_cover(const std::vector<Program>& programs) 
 }
 
 std::optional<Violation> check_replicas(const std::vector<Program>& programs) {
-  std::map<int, std::pair<const Program*, std::vector<std::string>>> first_of_stage;
-  for (const Program& program : programs) {
-    const int pp = program.request.layout.mesh().coord_of(program.request.rank).pp;
-    std::vector<std::string> own = actions(program);
-    const auto [first, is_new] = first_of_stage.try_emplace(pp, &program, own);
-    if (is_new) continue;
-    const auto& [other, due] = first->second;
-    const auto [mine, theirs] = std::mismatch(own.begin(), own.end(), due.begin(), due.end());
-    if (mine == own.end() && theirs == due.end()) continue;
-    const std::string end = "the end of the step";
-    return violation(
-        program, "V18",
-        {fmt::format("{} as action {}", mine == own.end() ? end : *mine, mine - own.begin()),
-         fmt::format("{}, as on rank {}", theirs == due.end() ? end : *theirs,
-                     other->request.rank)});
+  std::map<int, std::vector<const Program*>> by_stage;
+  for (const Program& program : programs)
+    by_stage[program.request.layout.mesh().coord_of(program.request.rank).pp].push_back(&program);
+  for (const auto& [pp, replicas] : by_stage) {
+    if (replicas.size() == 1) continue;
+    const std::vector<Action> due = actions(*replicas.front());
+    for (const Program* program : replicas) {
+      const std::vector<Action> own = actions(*program);
+      const auto [mine, theirs] = std::mismatch(own.begin(), own.end(), due.begin(), due.end());
+      if (mine == own.end() && theirs == due.end()) continue;
+      const auto index = static_cast<std::size_t>(mine - own.begin());
+      return violation(*program, "V18",
+                       {fmt::format("{} as action {}", action_text(own, index), index),
+                        fmt::format("{}, as on rank {}", action_text(due, index),
+                                    replicas.front()->request.rank)});
+    }
   }
   return std::nullopt;
 }

@@ -132,8 +132,9 @@ class UpdateCheck {
     const Use* data = instruction.find(Role::kData);
     const Use* shard = instruction.find(Role::kShard);
     if (data == nullptr || shard == nullptr) return missing(at, "data and shard");
-    if (!step_.is_kind(*data, MemoryKind::kParameters))
-      return fault("V12", at, *data, "gathered", "parameters");
+    const bool is_over_dp = instruction.comm && instruction.comm->group == axis_name(Axis::kDp);
+    if (!step_.is_kind(*data, MemoryKind::kParameters) || !is_over_dp)
+      return fault("V12", at, *data, "gathered", "parameters, over dp");
     const auto own = step_.own_shard(data->range);
     if (!own || *own != shard->range) {
       return fault("V12", at, *shard, "as shard",

@@ -159,12 +159,12 @@ class ValueCheck {
                        {"no end of a stage of a micro-batch", "STAGE_IN or STAGE_OUT"});
     }
     if (instruction.op == Op::kSend) {
-      if (auto found = check_tag(at, instruction)) return found;
+      if (auto found = check_address(at, call, instruction)) return found;
       return check_sent(at, call, wiring_.part(number), instruction, Role::kData);
     }
     const Role source = instruction.part == Part::kStageIn ? Role::kY : Role::kDy;
     if (instruction.op == Op::kRecv) {
-      if (auto found = check_tag(at, instruction)) return found;
+      if (auto found = check_address(at, call, instruction)) return found;
       const AtomSpan span = step_.atoms_of(at, 0);
       write(span, mix(kReceived, number, call.micro_batch));
       record(call, number).at(source) = read(span);
@@ -195,17 +195,26 @@ class ValueCheck {
     return std::nullopt;
   }
 
-  /// Activations are numbered by the stage that makes them, gradients behind all activations.
-  std::optional<Violation> check_tag(At at, const Instruction& instruction) const {
-    const int num_stages = wiring_.model().pipeline().num_stages();
+  /// To or from the rank that computes the other stage, under the tag that names the value:
+  /// activations are numbered by the stage that makes them, gradients behind all activations.
+  std::optional<Violation> check_address(At at, const Call& call,
+                                         const Instruction& instruction) const {
+    const Pipeline& pipeline = wiring_.model().pipeline();
     const bool is_send = instruction.op == Op::kSend;
     const bool is_gradient = (instruction.part == Part::kStageIn) == is_send;
-    const int maker = is_send ? instruction.stage : instruction.stage + (is_gradient ? 1 : -1);
-    const int due = ((is_gradient ? num_stages : 0) + maker) * step_.program.num_micro_batches;
-    if (instruction.comm && instruction.comm->tag == due) return std::nullopt;
+    const int other = instruction.stage + (is_gradient == is_send ? -1 : 1);
+    const int maker = is_send ? instruction.stage : other;
+    const int kind = is_gradient ? pipeline.num_stages() : 0;
+    const int due_tag = (kind + maker) * step_.program.num_micro_batches;
+    const int due_peer = pipeline.rank_of(other, call.micro_batch);
+    const Comm comm = instruction.comm.value_or(Comm{});
+    const std::string_view due_group = axis_name(Axis::kPp);
+    if (comm.group == due_group && comm.peer == due_peer && comm.tag == due_tag)
+      return std::nullopt;
     return violation(step_.program, "V16", at,
-                     {fmt::format("tag {}", instruction.comm ? instruction.comm->tag : -1),
-                      fmt::format("{}, of this end of this stage", due)});
+                     {fmt::format("a message on '{}' with rank {} under tag {}", comm.group,
+                                  comm.peer, comm.tag),
+                      fmt::format("'{}', rank {}, tag {}", due_group, due_peer, due_tag)});
   }
 
   // Numbers of atoms and of operands

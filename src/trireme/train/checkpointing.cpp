@@ -117,6 +117,7 @@ void add_environment_notes(const nlohmann::json& saved, const Environment& now,
 
 void load_tensors(const ShardedReader& reader, const Tensors& tensors, ModelState& state) {
   for (const StateTensor& tensor : tensors) {
+    if (!state.holds(tensor)) continue;
     state.store(tensor, read_tensor(reader, tensor.name, state.spec_of(tensor).shape));
   }
 }

@@ -174,11 +174,17 @@ OptionValue with_found_paths(OptionValue value, const Option& option, const Sour
   return value;
 }
 
+bool is_csv_path(const OptionValue& value) {
+  const std::string& text = std::get<std::string>(value);
+  return text.find('/') != std::string::npos || text.ends_with(".csv");
+}
+
 Assignment assignment(const Option& option, const toml::node& node, const Source& source,
                       std::string where) {
   OptionValue value = typed_value(option, node, where);
   check_value(option, value, where);
-  if (option.is_path && !source.overridden.contains(option.name())) {
+  const bool is_path = option.is_path || (option.is_csv_or_name && is_csv_path(value));
+  if (is_path && !source.overridden.contains(option.name())) {
     value = with_found_paths(std::move(value), option, source, where);
   }
   return {&option, std::move(value), std::move(where)};

@@ -146,10 +146,8 @@ bool ModelState::is_owner(const StateTensor& tensor, int rank) const {
   const int stage = model_.stages_of_row(static_cast<std::size_t>(tensor.row)).front();
   int holder = 0;
   while (!model_.pipeline().holds(holder, stage)) ++holder;
-  const TpSharding sharding = row(tensor).tp_sharding;
-  const bool is_cut = sharding == TpSharding::kRows || sharding == TpSharding::kColumns;
   return coord.pp == holder && coord.cp == 0 && (coord.dp == 0 || is_sharded(tensor.kind)) &&
-         (coord.tp == 0 || is_cut);
+         (coord.tp == 0 || is_cut(row(tensor).tp_sharding));
 }
 
 /// Where the runs go, then their values.

@@ -47,6 +47,11 @@ class ModelState {
   /// order; `world` has all of them, nullptr = a single rank.
   [[nodiscard]] std::vector<float> gather(const StateTensor& tensor, Communicator* world) const;
 
+  /// This rank has elements of the tensor.
+  [[nodiscard]] bool holds(const StateTensor& tensor) const {
+    return program_.holds(static_cast<std::size_t>(tensor.row));
+  }
+
   /// True if every element of this rank's parameters is finite.
   [[nodiscard]] bool has_finite_parameters() const;
 

@@ -48,6 +48,7 @@ struct Entry : Option {
   Entry& aka(std::initializer_list<std::string_view> names) { return aliases = names, *this; }
   Entry& required() { return is_required = true, *this; }
   Entry& path() { return is_path = true, *this; }
+  Entry& csv_or_name() { return is_csv_or_name = true, *this; }
   Entry& learns() { return changes_training = true, *this; }
   Entry& only_default(std::string_view missing) { return unbuilt = missing, *this; }
   /// Valid words of a text field.
@@ -297,10 +298,12 @@ Entries degree_entries() {
 
 Entries pipeline_and_rank_entries() {
   return {
-      field("schedule", TRI_AT(layout.schedule),
-            "Order of a pipeline's micro-batches: naive, gpipe, gpipe-lifo, 1f1b, 1f1b-eager, "
-            "interleaved, breadth-first, zb-h1, zb-h2, zb-v, dualpipe, dualpipe-v, or a CSV file "
-            "(its path from the current folder); no effect with pp = 1.")
+      field(
+          "schedule", TRI_AT(layout.schedule),
+          "Order of a pipeline's micro-batches: naive, gpipe, gpipe-lifo, 1f1b, 1f1b-eager, "
+          "interleaved, breadth-first, zb-h1, zb-h2, zb-v, dualpipe, dualpipe-v, or a CSV file; no "
+          "effect with pp = 1.")
+          .csv_or_name()
           .aka({"pipeline_schedule"}),
       field("chunks", TRI_AT(layout.chunks),
             "Pipeline stages of a rank; 0 = the schedule's own number, 2 where it takes any.")

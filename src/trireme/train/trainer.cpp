@@ -5,6 +5,7 @@
 #include <cmath>
 #include <memory>
 #include <mutex>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -18,6 +19,7 @@
 #include "trireme/kernels/cpu/matmul.h"
 #include "trireme/model/flops.h"
 #include "trireme/program/build.h"
+#include "trireme/program/groups.h"
 #include "trireme/train/batch_sources.h"
 #include "trireme/train/lr_schedule.h"
 
@@ -55,10 +57,13 @@ struct SharedRun {
   std::mutex& traces_mutex;  ///< guards result.traces
 };
 
-int spin_count_for(const TrainConfig& config, int num_threads_per_rank) {
-  const Layout& layout = config.layout;
-  const int comm_threads = int{layout.dp > 1} + int{layout.tp > 1} + int{layout.pp > 1};
-  const int threads = config.layout.world() * (num_threads_per_rank + comm_threads);
+int spin_count_for(const RunPlan& plan) {
+  std::set<Stream> streams = {Stream::kCompute};
+  for (const RankPrograms& rank : plan.ranks) {
+    for (const std::string& group : groups_of(rank.programs)) streams.insert(stream_of(group));
+  }
+  const auto comm_threads = narrow<int>(streams.size()) - 1;
+  const int threads = narrow<int>(plan.ranks.size()) * (plan.threads_per_rank + comm_threads);
   return threads <= num_available_cores() ? kSpinCount : 0;
 }
 
@@ -433,7 +438,7 @@ TrainResult train(const TrainConfig& config, const RunPlan& plan, const TrainDat
   result.bytes_sent.resize(static_cast<std::size_t>(world_size));
   CheckpointStore store(run_folder(config), {.keep_last = config.checkpoint.keep_last,
                                              .keep_every = config.checkpoint.keep_every});
-  const int spin_count = spin_count_for(config, plan.threads_per_rank);
+  const int spin_count = spin_count_for(plan);
   ThreadWorld world(world_size, {.spin_count = spin_count,
                                  .link = {.latency_seconds = config.ranks.link_latency_us * 1e-6,
                                           .bytes_per_second = config.ranks.link_gb_per_s * 1e9}});

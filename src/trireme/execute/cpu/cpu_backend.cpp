@@ -18,11 +18,6 @@ namespace {
 using kernels::MatmulKind;
 using kernels::MatmulShape;
 
-bool is_linear(Part part) {
-  return part == Part::kQkv || part == Part::kProj || part == Part::kMlpUp ||
-         part == Part::kMlpDown;
-}
-
 void run_norm(const PartCall& call) {
   const kernels::NormShape shape = call.norm_shape();
   if (is_backward(call.instruction().op)) {
@@ -296,10 +291,15 @@ void run_load(const PartCall& call, int micro_batch) {
     return std::span<T>(begin,
                         begin == nullptr ? 0 : static_cast<std::size_t>(call.count<T>(role)));
   };
-  call.context().source->load(
-      micro_batch, {.tokens = operand(Role::kTokens, static_cast<std::int32_t*>(nullptr)),
-                    .labels = operand(Role::kLabels, static_cast<std::int32_t*>(nullptr)),
-                    .samples = operand(Role::kSamples, static_cast<std::int64_t*>(nullptr))});
+  const BatchSource::MicroBatch loaded{
+      .tokens = operand(Role::kTokens, static_cast<std::int32_t*>(nullptr)),
+      .labels = operand(Role::kLabels, static_cast<std::int32_t*>(nullptr)),
+      .samples = operand(Role::kSamples, static_cast<std::int64_t*>(nullptr))};
+  call.context().source->load(micro_batch, loaded);
+  // Kernels of a sharded vocabulary take what is outside of it for another rank's.
+  const std::int64_t vocab = call.program().request.spec.vocab;
+  for (const std::int32_t token : loaded.tokens) TRI_CHECK(token >= 0 && token < vocab);
+  for (const std::int32_t label : loaded.labels) TRI_CHECK(label < vocab);
 }
 
 void run_scalar(const PartCall& call) {
@@ -388,8 +388,7 @@ void CpuBackend::bind_head(Part part, Bound& bound) {
 void CpuBackend::bind(const Instruction& instruction, Bound& bound) {
   const ModelSpec& spec = model_.spec();
   const std::int64_t tokens = token_shape(program_).tokens();
-  if (instruction.part == Part::kHead || instruction.part == Part::kHeadLogits ||
-      instruction.part == Part::kHeadSums || instruction.part == Part::kHeadLoss) {
+  if (is_head(instruction.part)) {
     bind_head(instruction.part, bound);
   } else if (instruction.part == Part::kLogits) {
     bound.matmul = product(kernels::logits_product(1, spec.hidden, spec.vocab));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <tuple>
 #include <vector>
 
 #include "trireme/base/units.h"
@@ -12,6 +13,11 @@
 
 namespace trireme {
 namespace {
+
+/// The gradient waits for ranks of other groups before it is reduced over dp.
+bool has_sums(const LocalModel& model, std::size_t row) {
+  return !model.gradient_groups(row).empty();
+}
 
 /// By buffer: position in the step of its last write.
 std::vector<int> last_writes(const Program& program) {
@@ -26,28 +32,32 @@ std::vector<int> last_writes(const Program& program) {
   return last;
 }
 
-/// Rows of the rank by ascending position of their last gradient write; frozen rows come last.
+/// Rows of the rank by ascending position of their last gradient write. Those whose gradients are
+/// summed over other groups first come later, and frozen rows last.
 std::vector<std::size_t> completion_order(const Program& program, const LocalModel& model) {
   const std::vector<int> last = last_writes(program);
-  std::vector<int> completed_at;
   std::vector<std::size_t> order;
   for (std::size_t row = 0; row < program.parameters.size(); ++row) {
-    const BufferId gradient = program.parameters[row].gradient.buffer;
-    int position =
-        gradient < 0 ? std::numeric_limits<int>::max() : last[static_cast<std::size_t>(gradient)];
-    // Mirrored ranks complete their stages at different times, but reduce the same bytes.
-    if (gradient >= 0 && model.pipeline().is_bidirectional()) position = -narrow<int>(row);
-    completed_at.push_back(position);
     if (program.holds(row)) order.push_back(row);
   }
+  // Mirrored ranks complete their stages at different times, but reduce the same bytes.
+  const bool is_mirrored = model.pipeline().is_bidirectional();
+  const auto key = [&](std::size_t row) {
+    const BufferId gradient = program.parameters[row].gradient.buffer;
+    const int position = gradient < 0  ? std::numeric_limits<int>::max()
+                         : is_mirrored ? -narrow<int>(row)
+                                       : last[static_cast<std::size_t>(gradient)];
+    return std::tuple(gradient < 0, !is_mirrored && has_sums(model, row), position);
+  };
   std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return completed_at[a] < completed_at[b]; });
+                   [&](std::size_t a, std::size_t b) { return key(a) < key(b); });
   return order;
 }
 
+constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
+
 std::int64_t bucket_capacity_bytes(const Layout& layout) {
-  if (layout.dp == 1 || layout.dp_sync == DpSync::kNaive)
-    return std::numeric_limits<std::int64_t>::max();
+  if (layout.dp == 1 || layout.dp_sync == DpSync::kNaive) return kUnlimited;
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(layout.bucket_mib * 1024.0 * 1024.0));
 }
 
@@ -66,8 +76,12 @@ ParameterRoots fill_buckets(const Program& program, const LocalModel& model) {
   ParameterRoots roots;
   roots.rows.resize(program.parameters.size());
   std::int64_t bytes_of_largest = 0;
+  bool has_begun_sums = false;
   for (const std::size_t row : completion_order(program, model)) {
-    if (roots.bytes.empty() || bytes_of_largest >= capacity) {
+    // A bucket that waits for other groups keeps none waiting that does not.
+    const bool begins_sums = !has_begun_sums && has_sums(model, row) && capacity != kUnlimited;
+    has_begun_sums = has_begun_sums || begins_sums;
+    if (roots.bytes.empty() || bytes_of_largest >= capacity || begins_sums) {
       roots.bytes.push_back(0);
       bytes_of_largest = 0;
     }

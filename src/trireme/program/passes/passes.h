@@ -1,8 +1,6 @@
 // The passes that turn a model into a training step, one file each, in the order in which they run.
 #pragma once
 
-#include <vector>
-
 #include "trireme/program/local_model.h"
 #include "trireme/program/program.h"
 #include "trireme/program/roots.h"
@@ -22,16 +20,6 @@ void sequence_parallel(Program& program, const LocalModel& model);
 /// 2022, arXiv:2205.05198): drops kept activations and inserts RECOMP before their first backward
 /// reader.
 void recompute(Program& program);
-
-/// The halves of a backward pass (zero bubble, Qi et al. 2023, arXiv:2401.10241, section 2): the
-/// gradient of the input with all that it needs, and the weight gradients of linear parts, which
-/// may run much later. What the weight half reads and the input half changes in place is copied.
-struct BackwardHalves {
-  std::vector<Instruction> input;
-  std::vector<Instruction> weight;
-};
-[[nodiscard]] BackwardHalves split_backward(Program& program,
-                                            const std::vector<Instruction>& backward);
 
 /// Pipeline parallelism: cuts the body of each stage into forward and backward (or its halves),
 /// calls them in the order of the schedule, and sends and receives between stages in the order of

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 #include "trireme/base/units.h"
 #include "trireme/program/model_parts.h"
 #include "trireme/program/passes/passes.h"
+#include "trireme/program/passes/split_backward.h"
 #include "trireme/program/steps.h"
 
 namespace trireme {

@@ -27,7 +27,7 @@ class OptimizerSharding {
     for (Instruction& instruction : end.instructions) {
       if (instruction.op == Op::kClip)
         sharded.push_back(
-            all_reduce(program_, instruction.uses.front().range, axis_name(Axis::kDp)));
+            all_reduce(program_, instruction.find(Role::kNormSquare)->range, axis_name(Axis::kDp)));
       if (instruction.op == Op::kOptStep)
         gather_when_left(sharded, open_root, root_of(instruction));
       if (keep_own_shard(instruction)) sharded.push_back(std::move(instruction));

@@ -1,11 +1,12 @@
 // The backward pass in two halves: gradients of inputs now, gradients of weights later.
+#include "trireme/program/passes/split_backward.h"
+
 #include <algorithm>
 #include <cstddef>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "trireme/program/passes/passes.h"
 #include "trireme/program/steps.h"
 
 namespace trireme {
@@ -48,7 +49,8 @@ class BackwardSplit {
   }
 
  private:
-  /// BWD_W, or a gather whose result nothing but BWD_W reads.
+  /// BWD_W, or a gather whose result nothing but BWD_W reads. Not a recomputation: what it makes is
+  /// no larger than what it would have to keep.
   [[nodiscard]] bool serves_weights_alone(std::size_t i) const {
     if (all_[i].op == Op::kBackwardWeight) return true;
     if (all_[i].op != Op::kAllGather) return false;
