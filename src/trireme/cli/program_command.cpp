@@ -1,5 +1,6 @@
 // trireme program
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -76,6 +77,15 @@ std::optional<Violation> first_violation(const std::vector<Program>& programs) {
   return std::nullopt;
 }
 
+/// Some rank of a world has no program of a kind that others have.
+bool has_missing_ranks(const std::vector<Program>& programs) {
+  std::map<ProgramKind, int> num_programs;
+  for (const Program& program : programs) ++num_programs[program.kind];
+  return std::any_of(programs.begin(), programs.end(), [&](const Program& program) {
+    return num_programs[program.kind] < program.request.layout.world();
+  });
+}
+
 void refuse(Session& session, const std::string& message) {
   fmt::print(session.err, "trireme: {}\n", safe_text(message));
   session.exit_code = kExitFailure;
@@ -103,6 +113,11 @@ void check_file(const std::string& path, Session& session) {
   for (const Rule& rule : verified_rules()) rules.push_back(rule.name);
   session.print(fmt::format("ok: {} {}, rules {}\n", programs.size(),
                             programs.size() == 1 ? "program" : "programs", fmt::join(rules, " ")));
+  if (has_missing_ranks(programs)) {
+    session.print(
+        "    some ranks are missing: what they owe each other (V6 V7 V8 V15 V18) is not "
+        "checked; give --rank all\n");
+  }
 }
 
 }  // namespace

@@ -57,13 +57,22 @@ void RunLog::finish() {
 }
 
 void replace_file(const std::filesystem::path& path, std::string_view text) {
-  std::filesystem::path part = path;
-  part += ".part";
   std::error_code error;
+  const std::filesystem::path target = std::filesystem::weakly_canonical(path, error);
+  const bool is_other =
+      std::filesystem::exists(target, error) && !std::filesystem::is_regular_file(target, error);
+  if (target.empty() || is_other) {
+    throw ResourceError(fmt::format("[run] \"{}\" is {}: must be the name of a file; name another",
+                                    path.string(), target.empty() ? "no path" : "no file"));
+  }
+  std::filesystem::path part = target;
+  part += ".part";
   std::filesystem::remove(part, error);
   write_text(part, text);
-  std::filesystem::rename(part, path, error);
+  std::filesystem::rename(part, target, error);
   if (error) {
+    std::error_code ignored;
+    std::filesystem::remove(part, ignored);
     throw ResourceError(fmt::format("[run] {}: {}; the folder must be writable; free the name",
                                     path.string(), error.message()));
   }

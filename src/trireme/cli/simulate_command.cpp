@@ -17,6 +17,7 @@
 #include "trireme/checkpoint/file.h"
 #include "trireme/cli/commands.h"
 #include "trireme/cli/run_log.h"
+#include "trireme/cli/validators.h"
 #include "trireme/program/schedules/schedules.h"
 #include "trireme/program/schedules/virtual_clock.h"
 #include "trireme/report/gantt.h"
@@ -178,7 +179,8 @@ void add_simulate_command(CLI::App& app, Session& session) {
                    "interleaved: micro-batches that a chunk takes at once; 0 = least valid")
       ->check(CLI::NonNegativeNumber);
   CLI::Option* const trace =
-      command->add_option("--trace", arguments->trace, "write a trace file for ui.perfetto.dev");
+      command->add_option("--trace", arguments->trace, "write a trace file for ui.perfetto.dev")
+          ->check(non_empty("file"));
   CLI::Option* const json = command->add_flag("--json", arguments->is_json, "print JSON");
   command->add_flag("--csv", arguments->is_csv, "print the schedule itself, for --schedule FILE")
       ->excludes(trace)

@@ -16,6 +16,7 @@
 #include "trireme/cli/safe_text.h"
 #include "trireme/cli/signals.h"
 #include "trireme/cli/train_config.h"
+#include "trireme/cli/validators.h"
 #include "trireme/execute/program_traffic.h"
 #include "trireme/report/step_timeline.h"
 #include "trireme/report/table.h"
@@ -229,6 +230,7 @@ void add_train_command(CLI::App& app, Session& session,
   command->add_flag("--json", arguments->is_json, "print the dry run as JSON")->needs(dry_run);
   CLI::Option* const dump = command->add_option(
       "--dump", arguments->dump_dir, "folder for gradients and weights of the --dump-steps");
+  dump->check(non_empty("folder"));
   CLI::Option* const dump_steps =
       command->add_option("--dump-steps", arguments->dump_steps, "steps to dump, for example 1,5")
           ->delimiter(',')

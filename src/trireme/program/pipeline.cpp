@@ -239,7 +239,7 @@ std::vector<std::int64_t> layers_of_stages(const ModelSpec& spec, const Layout& 
   if (num_stages > spec.layers) {
     throw UsageError(fmt::format(
         "[layout] pp = {} with schedule = \"{}\" makes {} stages of [model] layers = {}: each must "
-        "have a layer; use pp = {} or less, fewer chunks, or stages with 0 at an end",
+        "have a layer (but the ends, with stages = [0, ...]); use pp = {}",
         layout.pp, layout.schedule, num_stages, spec.layers,
         std::max<std::int64_t>(1, spec.layers * layout.pp / num_stages)));
   }

@@ -166,7 +166,7 @@ TEST(Pipeline, RefusesAListThatDoesNotFit) {
 TEST(Pipeline, RefusesMoreStagesThanLayers) {
   EXPECT_EQ(refusal(model(6), {.pp = 4, .schedule = "zb-v"}),
             "[layout] pp = 4 with schedule = \"zb-v\" makes 8 stages of [model] layers = 6: each "
-            "must have a layer; use pp = 3 or less, fewer chunks, or stages with 0 at an end");
+            "must have a layer (but the ends, with stages = [0, ...]); use pp = 3");
 }
 
 TEST(Pipeline, RefusesChunksOfOneRank) {

@@ -229,17 +229,22 @@ void load_weights(const std::filesystem::path& folder, ModelState& state) {
       folder.string()));
 }
 
+void make_dump_folder(const std::filesystem::path& dir) {
+  std::error_code error;
+  std::filesystem::create_directories(dir, error);
+  if (error || !std::filesystem::is_directory(dir, error)) {
+    throw ResourceError(fmt::format("[dump] {}: {}; name a folder that can be written",
+                                    dir.string(), error ? error.message() : "it is no folder"));
+  }
+}
+
 void dump_step(const ModelState& state, const DumpRequest& request, Communicator* group) {
   Tensors tensors = state.tensors(StateKind::kGradient, "grad.", "");
   const Tensors weights = state.tensors(StateKind::kParameter, "weight.", "");
   tensors.insert(tensors.end(), weights.begin(), weights.end());
   if (group != nullptr && group->rank() != 0) return write_tensors(state, tensors, group, nullptr);
+  make_dump_folder(request.dir);
   std::error_code error;
-  std::filesystem::create_directories(request.dir, error);
-  if (error) {
-    throw ResourceError(fmt::format("[dump] {}: {}; name a folder that can be written",
-                                    request.dir.string(), error.message()));
-  }
   const std::filesystem::path path = request.dir / fmt::format("step_{}.safetensors", request.step);
   std::filesystem::remove(path, error);
   SafetensorsWriter writer(path, specs_of(state, tensors));

@@ -67,6 +67,9 @@ struct DumpRequest {
   double loss = 0;
   double grad_norm = 0;
 };
+/// Makes the folder. ResourceError naming it if that fails, so that no step is trained in vain.
+void make_dump_folder(const std::filesystem::path& dir);
+
 /// Collective: writes DIR/step_N.safetensors (grad.NAME reduced and unclipped, weight.NAME) and
 /// DIR/step_N.json {step, loss, grad_norm} on rank 0. Call it right after the step.
 void dump_step(const ModelState& state, const DumpRequest& request, Communicator* group);

@@ -457,6 +457,7 @@ TrainResult train(const TrainConfig& config, const RunPlan& plan, const TrainDat
                    .traces_mutex = traces_mutex};
   if (!shared.resume_from && !config.model.checkpoint.empty())
     verify_if_checkpoint(config.model.checkpoint);
+  if (!options.dump_dir.empty()) make_dump_folder(options.dump_dir);
   kernels::warm_up_matmul();
   run_ranks(world, [&](int rank) { RankRun(shared, rank).run(); });
   return result;

@@ -17,9 +17,10 @@ void check_costs(const ScheduleCosts& costs) {
   for (const auto& [name, value] :
        {std::pair("F", costs.forward), std::pair("I", costs.input), std::pair("W", costs.weight),
         std::pair("C", costs.latency), std::pair("OV", costs.overlapped)}) {
-    if (std::isfinite(value) && value >= 0) continue;
-    throw UsageError(fmt::format(
-        "[simulate] cost {} = {}: must be a finite number >= 0; correct it", name, value));
+    constexpr double kMost = 1e12;
+    if (value >= 0 && value <= kMost) continue;
+    throw UsageError(
+        fmt::format("[simulate] cost {} = {}: must be from 0 to {}; correct it", name, value, kMost));
   }
 }
 
