@@ -39,6 +39,49 @@ inline const Layout kOneRank{};
 inline const Layout kTwoRanks{.dp = 2, .bucket_mib = 0.001};
 inline const Layout kSharded{.dp = 2, .zero = 1, .bucket_mib = 0.001};
 
+// Pipelines, and layers cut over ranks
+// --------------------------------------------------------------------------------------------------
+
+inline const Layout kPipe{.pp = 2};
+inline const Layout kSplit{.pp = 2, .schedule = "zb-h1"};
+inline const Layout kLooped{.pp = 2, .schedule = "interleaved", .chunks = 2};
+inline const Layout kV{.pp = 2, .schedule = "zb-v"};
+inline const Layout kMirrored{.pp = 2, .schedule = "dualpipe"};
+inline const Layout kTensor{.tp = 2};
+inline const Layout kSequence{.tp = 2, .sp = true};
+
+/// Sizes that 2 divides.
+inline ModelSpec even_llama(std::int64_t layers = 2) {
+  ModelSpec spec = small_llama();
+  spec.layers = layers;
+  spec.heads = 4;
+  spec.kv_heads = 2;
+  return resolved(spec);
+}
+inline ModelSpec even_qwen() {
+  ModelSpec spec = even_llama();
+  spec.tied = spec.qkv_bias = spec.qk_norm = true;
+  return resolved(spec);
+}
+inline ModelSpec even_gpt2() {
+  ModelSpec spec = small_gpt2();
+  spec.heads = 2;
+  spec.kv_heads = spec.head_dim = 0;
+  return resolved(spec);
+}
+
+inline Programs piped(const Layout& layout = kPipe) {
+  return trained(layout, 4, even_llama(layout.schedule == "1f1b" ? 2 : 4));
+}
+/// A tensor-parallel model; every change applies to all ranks, as a faulty pass would.
+inline Programs tensor(const Layout& layout = kTensor) {
+  return trained(layout, 2, even_gpt2());
+}
+/// With heads over more tokens than one chunk.
+inline Programs chunked() {
+  return trained(kTensor, 1, even_llama(), 40);
+}
+
 /// Name of the broken rule; "" if there is none.
 inline std::string broken(const Programs& programs) {
   const auto violation = verify(programs);
