@@ -69,11 +69,12 @@ void for_each_place(Visit visit) {
 }
 
 TEST(VerifyMutants, EachInstructionIsNeeded) {
-  int num_mutants = 0;
+  constexpr std::size_t kEvery = kIsSanitized ? 10 : 1;
+  std::size_t num_mutants = 0;
   for_each_place([&](const Programs& programs, int pp, const Program& first) {
     for (std::size_t t = 0; t < first.templates.size(); ++t) {
       const auto& instructions = first.templates[t].instructions;
-      for (std::size_t i = 0; i < instructions.size(); ++i) {
+      for (std::size_t i = 0; i < instructions.size(); i += kEvery) {
         if (is_spare(first, instructions[i])) continue;
         const auto leave_out = [&](Program& program) {
           auto& all = program.templates[t].instructions;
@@ -87,7 +88,7 @@ TEST(VerifyMutants, EachInstructionIsNeeded) {
       }
     }
   });
-  EXPECT_GE(num_mutants, 1000);
+  EXPECT_GE(num_mutants, 1000 / kEvery);
 }
 
 TEST(VerifyMutants, EachCallIsNeeded) {
