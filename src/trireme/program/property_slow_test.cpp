@@ -5,18 +5,14 @@
 #include <gtest/gtest.h>
 
 #include "trireme/program/random_programs.h"
+#include "trireme/program/test_programs.h"
 #include "trireme/program/verify.h"
 
 namespace trireme {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::size_t kNumPrograms = 2'000;
-constexpr unsigned kNumLargeWorlds = 2;
-#else
-constexpr std::size_t kNumPrograms = 20'000;
-constexpr unsigned kNumLargeWorlds = 12;
-#endif
+constexpr std::size_t kNumPrograms = kIsSanitized ? 2'000 : 20'000;
+constexpr unsigned kNumLargeWorlds = kIsSanitized ? 2 : 12;
 
 std::string what(unsigned seed, const BuildRequest& request) {
   return "seed " + std::to_string(seed) + ": " + layout_text(request.layout, request.batch);

@@ -8,19 +8,14 @@
 
 #include "trireme/program/place.h"
 #include "trireme/program/random_programs.h"
+#include "trireme/program/test_programs.h"
 #include "trireme/program/text.h"
 #include "trireme/program/verify.h"
 
 namespace trireme {
 namespace {
 
-// Sanitized builds are many times slower and look for other faults: fewer programs show those as
-// well.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr unsigned kNumSteps = 60;
-#else
-constexpr unsigned kNumSteps = 600;
-#endif
+constexpr unsigned kNumSteps = kIsSanitized ? 60 : 600;
 
 std::string what(unsigned seed, const BuildRequest& request) {
   return "seed " + std::to_string(seed) + ": " + layout_text(request.layout, request.batch);

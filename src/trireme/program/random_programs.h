@@ -52,8 +52,8 @@ inline int draw_pipeline(Draw& draw, Layout& layout, std::int64_t& layers) {
   const ScheduleKind& kind = *draw.one_of(kinds);
   layout.schedule = kind.name;
   layout.chunks = kind.chunks == 0 ? draw.between(0, 3) : draw.one_of<int>({0, kind.chunks});
-  const int chunks =
-      layout.chunks > 0 ? layout.chunks : std::max(kind.chunks, kind.chunks == 0 ? 2 : 1);
+  const int own_chunks = kind.chunks > 0 ? kind.chunks : 2;
+  const int chunks = layout.chunks > 0 ? layout.chunks : own_chunks;
   ScheduleShape shape{.ranks = layout.pp, .chunks = chunks};
   do {
     shape.micro_batches = draw.between(1, 3 * layout.pp);

@@ -13,6 +13,7 @@
 #include "trireme/program/build.h"
 #include "trireme/program/schedules/schedules.h"
 #include "trireme/program/schedules/virtual_clock.h"
+#include "trireme/program/test_programs.h"
 
 namespace trireme {
 namespace {
@@ -78,6 +79,7 @@ void for_each_shape(Check check) {
       for (const int micro_batches : {1, 3, ranks, 2 * ranks, 2 * ranks + 2, 3 * ranks}) {
         for (const int chunks : {1, 2, 3}) {
           if (kind.chunks != 0 && chunks != kind.chunks) continue;
+          if (kIsSanitized && micro_batches != 2 * ranks) continue;
           const ScheduleShape shape = shape_of(kind, ranks, micro_batches, chunks);
           if (kind.refusal != nullptr && !kind.refusal(shape).empty()) continue;
           SCOPED_TRACE(std::string(kind.name) + " p " + std::to_string(ranks) + " v " +
@@ -136,7 +138,7 @@ TEST(StepClock, OfProgramsHasTheBubbleOfTheClosedForms) {
       ++num_checked;
     });
   }
-  EXPECT_GE(num_checked, 100);
+  EXPECT_GE(num_checked, kIsSanitized ? 15 : 100);
 }
 
 TEST(StepClock, OfProgramsHasThePublishedMakespans) {
@@ -243,7 +245,7 @@ TEST(FramesInFlight, AreAsManyAsMicroBatchesOfTheStageAreInFlight) {
       }
     }
   });
-  EXPECT_GE(num_checked, 1000);
+  EXPECT_GE(num_checked, kIsSanitized ? 150 : 1000);
 }
 
 /// In-flight micro-batches of stage s of p, from forward to input gradient and to weight gradient.

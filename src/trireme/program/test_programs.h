@@ -5,6 +5,14 @@
 
 namespace trireme {
 
+// Sanitized builds are many times slower and look for other faults: fewer programs show those as
+// well.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kIsSanitized = true;
+#else
+inline constexpr bool kIsSanitized = false;
+#endif
+
 [[nodiscard]] inline ModelSpec small_llama() {
   return resolved({.family = Family::kLlama,
                    .layers = 2,

@@ -19,8 +19,8 @@ void check_costs(const ScheduleCosts& costs) {
         std::pair("C", costs.latency), std::pair("OV", costs.overlapped)}) {
     constexpr double kMost = 1e12;
     if (value >= 0 && value <= kMost) continue;
-    throw UsageError(
-        fmt::format("[simulate] cost {} = {}: must be from 0 to {}; correct it", name, value, kMost));
+    throw UsageError(fmt::format("[simulate] cost {} = {}: must be from 0 to {}; correct it", name,
+                                 value, kMost));
   }
 }
 
