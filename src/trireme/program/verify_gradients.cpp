@@ -325,7 +325,7 @@ class GradientCheck {
       return fault("V10", place, *shard, -1, "as shard",
                    own ? range_label(step_.program, *own) : "data that divides by dp");
     }
-    const std::string_view group = instruction.comm ? instruction.comm->group : "";
+    const std::string group = instruction.comm ? instruction.comm->group : "";
     if (group != axis_name(Axis::kDp))
       return fault("V10", place, *data, -1, fmt::format("scattered over '{}'", group), "dp");
     if (auto found = reduce(place, *data, step_.atoms.of(data->range), group)) return found;
