@@ -105,6 +105,108 @@ TEST(BuildTrain, WritesGradientsInTheFirstMicroBatchAndAddsInTheOthers) {
   }
 }
 
+// Tensor and pipeline parallelism
+// --------------------------------------------------------------------------------------------------
+
+ModelSpec even_heads(ModelSpec spec) {
+  spec.heads = spec.kv_heads = 2;
+  return spec;
+}
+
+TEST(TensorParallel, SumsBehindRowParallelPartsAndInputGradients) {
+  const Program program = build_train(request_of({.tp = 2}, 1, even_heads(one_layer())));
+  EXPECT_EQ(names(body(program, "micro.first")), (std::vector<std::string>{"LOAD",
+                                                                           "FWD EMBED",
+                                                                           "ALL_REDUCE",
+                                                                           "FWD ATTN_NORM 0",
+                                                                           "FWD QKV 0",
+                                                                           "FWD ROPE 0",
+                                                                           "FWD ATTN 0",
+                                                                           "FWD PROJ 0",
+                                                                           "ALL_REDUCE",
+                                                                           "FWD MLP_NORM 0",
+                                                                           "FWD MLP_UP 0",
+                                                                           "FWD ACT 0",
+                                                                           "FWD MLP_DOWN 0",
+                                                                           "ALL_REDUCE",
+                                                                           "FWD FINAL_NORM",
+                                                                           "BWD HEAD_LOGITS",
+                                                                           "ALL_REDUCE",
+                                                                           "BWD HEAD_SUMS",
+                                                                           "ALL_REDUCE",
+                                                                           "BWD HEAD_LOSS",
+                                                                           "ALL_REDUCE",
+                                                                           "BWD FINAL_NORM",
+                                                                           "BWD_I MLP_DOWN 0",
+                                                                           "BWD_W MLP_DOWN 0",
+                                                                           "BWD ACT 0",
+                                                                           "BWD_I MLP_UP 0",
+                                                                           "ALL_REDUCE",
+                                                                           "BWD_W MLP_UP 0",
+                                                                           "BWD MLP_NORM 0",
+                                                                           "BWD_I PROJ 0",
+                                                                           "BWD_W PROJ 0",
+                                                                           "BWD ATTN 0",
+                                                                           "BWD ROPE 0",
+                                                                           "BWD_I QKV 0",
+                                                                           "ALL_REDUCE",
+                                                                           "BWD_W QKV 0",
+                                                                           "BWD ATTN_NORM 0",
+                                                                           "BWD EMBED"}));
+}
+
+TEST(TensorParallel, TheBackwardSumOverlapsTheWeightGradient) {
+  for (const bool sp : {false, true}) {
+    const Program program =
+        build_train(request_of({.tp = 2, .sp = sp}, 1, even_heads(one_layer())));
+    const auto& instructions = body(program, "micro.first");
+    std::size_t input = 0;
+    while (name_of(instructions[input]) != "BWD_I MLP_UP 0") ++input;
+    EXPECT_EQ(instructions[input + 1].stream, Stream::kTensor);
+    const std::size_t weight = input + 2;
+    EXPECT_EQ(name_of(instructions[weight]), "BWD_W MLP_UP 0");
+    for (const Wait& wait : instructions[weight].waits)
+      EXPECT_NE(wait.instruction, static_cast<int>(input) + 1);
+    const auto& norm = instructions[weight + 1];
+    EXPECT_EQ(name_of(norm), "BWD MLP_NORM 0");
+    EXPECT_EQ(norm.waits.front().instruction, static_cast<int>(input) + 1);
+  }
+}
+
+/// "F0 F1 B0": the computations of a rank's calls.
+std::string computations(const Program& program) {
+  std::string text;
+  for (const Call& call : program.calls) {
+    const std::string& name = program.at(call.template_index).name;
+    if (call.micro_batch < 0 || name.find("send") != std::string::npos ||
+        name.find("recv") != std::string::npos)
+      continue;
+    text +=
+        fmt::format("{}{}{}", text.empty() ? "" : " ", name[name.find('.') + 1], call.micro_batch);
+  }
+  return text;
+}
+
+TEST(PipelineParallel, CallsTheStagesOfARankAsTheScheduleSays) {
+  const Program first = build_train(request_of({.pp = 2, .schedule = "1f1b"}, 3));
+  EXPECT_EQ(computations(first), "F0 F1 B0 F2 B1 B2");
+  BuildRequest request = request_of({.pp = 2, .schedule = "zb-h1"}, 3);
+  request.rank = 1;
+  EXPECT_EQ(computations(build_train(request)), "F0 I0 F1 I1 W0 F2 I2 W1 W2");
+}
+
+TEST(PipelineParallel, TheInputHalfKeepsTheGradientsThatItChangesInPlace) {
+  const Program program = build_train(request_of({.pp = 2, .schedule = "zb-h1"}, 2));
+  EXPECT_EQ(
+      names(body(program, "S0.I.first")),
+      (std::vector<std::string>{"BWD_I MLP_DOWN 0", "COPY", "BWD ACT 0", "BWD_I MLP_UP 0",
+                                "BWD MLP_NORM 0", "BWD_I PROJ 0", "COPY", "BWD ATTN 0",
+                                "BWD ROPE 0", "BWD_I QKV 0", "BWD ATTN_NORM 0", "BWD EMBED"}));
+  EXPECT_EQ(names(body(program, "S0.W.first")),
+            (std::vector<std::string>{"BWD_W MLP_DOWN 0", "BWD_W MLP_UP 0", "BWD_W PROJ 0",
+                                      "BWD_W QKV 0"}));
+}
+
 // Buckets and reductions
 // --------------------------------------------------------------------------------------------------
 

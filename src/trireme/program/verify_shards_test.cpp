@@ -279,7 +279,7 @@ TEST(VerifyV16, RefusesAWeightGradientOfAnotherLayersGatheredInput) {
   EXPECT_EQ(broken(changed(tensor(kSequence),
                            [](Program& p) {
                              Instruction& product =
-                                 the(p, "micro.next", is(Op::kBackwardWeight, Part::kMlpUp, 0));
+                                 the(p, "micro.next", is(Op::kBackwardInput, Part::kMlpUp, 0));
                              Instruction& gather = *std::prev(std::find_if(
                                  body(p, "micro.next").begin(), body(p, "micro.next").end(),
                                  [&](const Instruction& i) { return &i == &product; }));

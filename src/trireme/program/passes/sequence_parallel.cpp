@@ -39,7 +39,10 @@ class SequenceParallelPass {
 
   std::vector<Instruction> apply(std::vector<Instruction> body) {
     out_.clear();
-    for (Instruction& instruction : body) add(std::move(instruction));
+    for (std::size_t i = 0; i < body.size(); ++i) {
+      if (body[i].op == Op::kBackwardInput) gather_for_weight_half(body, i);
+      add(std::move(body[i]));
+    }
     return std::move(out_);
   }
 
@@ -114,22 +117,36 @@ class SequenceParallelPass {
     return full;
   }
 
+  /// A layer keeps the share of a product's input alone: the weight half needs all of it again. It
+  /// is gathered while the input half runs, so that the scatter of what that makes overlaps the
+  /// weight half.
+  void gather_for_weight_half(const std::vector<Instruction>& body, std::size_t input_half) {
+    const Instruction& input = body[input_half];
+    for (std::size_t i = input_half + 1; i < body.size(); ++i) {
+      const bool is_other_half = body[i].op == Op::kBackwardWeight && body[i].part == input.part &&
+                                 body[i].layer == input.layer;
+      if (!is_other_half) continue;
+      const BufferId own = body[i].find(Role::kX)->range.buffer;
+      if (own_.contains(own)) gathered_[own] = gather(own);
+      return;
+    }
+  }
+
   /// Products, head and embedding read all tokens. Both halves of a backward product read one
-  /// gathered gradient; the input of its weight half is gathered again, so that a layer keeps the
-  /// share alone.
+  /// gathered gradient.
   void gather_operands(Instruction& instruction) {
     for (Use& use : instruction.uses) {
       const BufferId own = use.range.buffer;
       if (use.access != Access::kRead || !is_activation(use) || !own_.contains(own)) continue;
-      if (is_first_reader(instruction, use)) gathered_[own] = gather(own);
+      if (is_first_reader(instruction)) gathered_[own] = gather(own);
       use.range.buffer = gathered_.at(own);
     }
   }
 
-  [[nodiscard]] static bool is_first_reader(const Instruction& instruction, const Use& use) {
+  [[nodiscard]] static bool is_first_reader(const Instruction& instruction) {
     if (instruction.chunk >= 0)
       return instruction.part == Part::kHeadLogits && instruction.chunk == 0;
-    return instruction.op != Op::kBackwardWeight || use.role == Role::kX;
+    return instruction.op != Op::kBackwardWeight;
   }
 
   Program& program_;
