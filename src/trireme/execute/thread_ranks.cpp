@@ -1,13 +1,14 @@
 #include "trireme/execute/thread_ranks.h"
 
+#include <utility>
+
 #include "trireme/base/units.h"
 #include "trireme/comm/threads/run_ranks.h"
 
 namespace trireme {
 
-ThreadRanks::ThreadRanks(const std::vector<RankPrograms>& programs,
-                         const ThreadRankOptions& options)
-    : programs_(programs), options_(options), world_(narrow<int>(std::ssize(programs))) {
+ThreadRanks::ThreadRanks(const std::vector<RankPrograms>& programs, ThreadRankOptions options)
+    : programs_(programs), options_(std::move(options)), world_(narrow<int>(std::ssize(programs))) {
   launcher_ = std::thread([this] {
     std::exception_ptr failure;
     try {

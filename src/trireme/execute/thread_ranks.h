@@ -19,7 +19,7 @@ class ThreadRanks {
   using Work = std::function<void(int rank, ThreadRank& resources)>;
 
   /// One thread for each of `programs`, which outlive it. Throws as ThreadRank does.
-  ThreadRanks(const std::vector<RankPrograms>& programs, const ThreadRankOptions& options);
+  ThreadRanks(const std::vector<RankPrograms>& programs, ThreadRankOptions options);
   ThreadRanks(const ThreadRanks&) = delete;
   ThreadRanks& operator=(const ThreadRanks&) = delete;
   ThreadRanks(ThreadRanks&&) = delete;
