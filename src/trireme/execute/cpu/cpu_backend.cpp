@@ -372,12 +372,12 @@ void CpuBackend::bind_head(Part part, Bound& bound) {
     need_workspace(head_->scratch_bytes());
   }
   if (part != Part::kHead && head_shard_ == nullptr) {
+    const std::int64_t chunk_tokens = std::min(kHeadChunkTokens, tokens);
     head_shard_ = std::make_unique<kernels::HeadLossShard>(
-        kernels::HeadLossShardShape{
-            .chunk_tokens = std::min(kHeadChunkTokens, tokens),
-            .last_chunk_tokens = tokens > kHeadChunkTokens ? tokens % kHeadChunkTokens : 0,
-            .hidden = spec.hidden,
-            .vocab = spec.vocab},
+        kernels::HeadProductsShape{.chunk_tokens = chunk_tokens,
+                                   .last_chunk_tokens = tokens % chunk_tokens,
+                                   .hidden = spec.hidden,
+                                   .vocab = spec.vocab},
         trains);
     need_workspace(head_shard_->scratch_bytes());
   }

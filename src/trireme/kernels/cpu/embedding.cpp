@@ -30,6 +30,13 @@ void add_columns(float* to, const float* from, Range columns) {
   for (std::int64_t i = columns.begin; i < columns.end; ++i) to[i] += from[i];
 }
 
+/// h[n] += position_table[position(n)].
+void add_position(const EmbeddingShape& shape, const float* position_table, std::int64_t n,
+                  float* h) {
+  add_columns(h + n * shape.hidden, position_table + position_of(shape, n) * shape.hidden,
+              {.begin = 0, .end = shape.hidden});
+}
+
 }  // namespace
 
 void embedding_forward(const EmbeddingShape& shape, const std::int32_t* tokens, const float* table,
@@ -45,20 +52,16 @@ void embedding_forward(const EmbeddingShape& shape, const std::int32_t* tokens, 
       } else {
         std::memset(h + n * hidden, 0, row_bytes);
       }
-      if (position_table == nullptr) continue;
-      add_columns(h + n * hidden, position_table + position_of(shape, n) * hidden,
-                  {.begin = 0, .end = hidden});
+      if (position_table != nullptr) add_position(shape, position_table, n, h);
     }
   });
 }
 
 void add_positions(const EmbeddingShape& shape, const float* position_table, float* h) {
   check_positions(shape);
-  const std::int64_t hidden = shape.hidden;
-  parallel_rows(shape.num_tokens, hidden, [&](Range range) {
+  parallel_rows(shape.num_tokens, shape.hidden, [&](Range range) {
     for (std::int64_t n = range.begin; n < range.end; ++n) {
-      add_columns(h + n * hidden, position_table + position_of(shape, n) * hidden,
-                  {.begin = 0, .end = hidden});
+      add_position(shape, position_table, n, h);
     }
   });
 }

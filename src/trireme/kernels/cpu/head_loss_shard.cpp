@@ -11,7 +11,7 @@
 namespace trireme::kernels {
 namespace {
 
-HeadProductsShape checked(const HeadLossShardShape& shape) {
+HeadProductsShape checked(const HeadProductsShape& shape) {
   if (shape.chunk_tokens < 1 || shape.last_chunk_tokens < 0 || shape.hidden < 1 ||
       shape.vocab < 1) {
     throw UsageError(fmt::format(
@@ -19,10 +19,7 @@ HeadProductsShape checked(const HeadLossShardShape& shape) {
         ">= 1, and last_chunk_tokens >= 0; correct the shape",
         shape.chunk_tokens, shape.last_chunk_tokens, shape.hidden, shape.vocab));
   }
-  return {.chunk_tokens = shape.chunk_tokens,
-          .last_chunk_tokens = shape.last_chunk_tokens,
-          .hidden = shape.hidden,
-          .vocab = shape.vocab};
+  return shape;
 }
 
 /// One row of logits turned into its gradient. `column` of the label may lie outside this rank.
@@ -42,31 +39,29 @@ void differentiate(const GradientRow& row, const IsaKernels& isa) {
 
 }  // namespace
 
-HeadLossShard::HeadLossShard(const HeadLossShardShape& shape, bool training)
-    : shape_(shape), products_(checked(shape), training) {}
+HeadLossShard::HeadLossShard(const HeadProductsShape& shape, bool training)
+    : vocab_(shape.vocab), products_(checked(shape), training) {}
 
 void HeadLossShard::logits(const HeadLossShardLogits& args, const IsaKernels& isa) {
   products_.of(args.num_tokens).logits.run(args.x, args.w, nullptr, args.logits, args.scratch);
-  const std::int64_t vocab = shape_.vocab;
-  parallel_rows(args.num_tokens, vocab, [&](Range range) {
+  parallel_rows(args.num_tokens, vocab_, [&](Range range) {
     for (std::int64_t n = range.begin; n < range.end; ++n) {
-      args.row_max[n] = isa.row_max(args.logits + n * vocab, vocab);
+      args.row_max[n] = isa.row_max(args.logits + n * vocab_, vocab_);
     }
   });
 }
 
 void HeadLossShard::sums(const HeadLossShardSums& args, const IsaKernels& isa) const {
-  const std::int64_t vocab = shape_.vocab;
   float* const exp_sums = args.sums;
   float* const label_logits = args.sums + args.num_tokens;
-  parallel_rows(args.num_tokens, vocab, [&](Range range) {
+  parallel_rows(args.num_tokens, vocab_, [&](Range range) {
     for (std::int64_t n = range.begin; n < range.end; ++n) {
       exp_sums[n] = label_logits[n] = 0;
       if (args.labels[n] < 0) continue;
-      const float* const row = args.logits + n * vocab;
-      exp_sums[n] = static_cast<float>(isa.exp_sum(row, vocab, args.row_max[n]));
+      const float* const row = args.logits + n * vocab_;
+      exp_sums[n] = static_cast<float>(isa.exp_sum(row, vocab_, args.row_max[n]));
       const std::int64_t column = args.labels[n] - args.first_row;
-      if (column >= 0 && column < vocab) label_logits[n] = row[column] - args.row_max[n];
+      if (column >= 0 && column < vocab_) label_logits[n] = row[column] - args.row_max[n];
     }
   });
 }
@@ -74,16 +69,15 @@ void HeadLossShard::sums(const HeadLossShardSums& args, const IsaKernels& isa) c
 void HeadLossShard::gradient(const HeadLossShardGradient& args, const IsaKernels& isa) {
   TRI_CHECK(products_.has_gradients());
   HeadProducts::Chunk& products = products_.of(args.num_tokens);
-  const std::int64_t vocab = shape_.vocab;
-  parallel_rows(args.num_tokens, vocab, [&](Range range) {
+  parallel_rows(args.num_tokens, vocab_, [&](Range range) {
     for (std::int64_t n = range.begin; n < range.end; ++n) {
-      float* const row = args.logits + n * vocab;
+      float* const row = args.logits + n * vocab_;
       if (args.labels[n] < 0) {
-        std::memset(row, 0, static_cast<std::size_t>(vocab) * sizeof(float));
+        std::memset(row, 0, static_cast<std::size_t>(vocab_) * sizeof(float));
         continue;
       }
       differentiate({.logits = row,
-                     .vocab = vocab,
+                     .vocab = vocab_,
                      .column = args.labels[n] - args.first_row,
                      .row_max = args.row_max[n],
                      .sum = args.sums[n],

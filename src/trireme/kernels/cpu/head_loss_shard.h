@@ -10,13 +10,6 @@
 
 namespace trireme::kernels {
 
-struct HeadLossShardShape {
-  std::int64_t chunk_tokens = 0;
-  std::int64_t last_chunk_tokens = 0;  ///< 0: no shorter last chunk
-  std::int64_t hidden = 0;
-  std::int64_t vocab = 0;  ///< rows of this rank
-};
-
 struct HeadLossShardLogits {
   std::int64_t num_tokens = 0;  ///< one of the two chunk sizes
   const float* x = nullptr;     ///< [N,C] output of the final norm
@@ -70,7 +63,7 @@ class HeadLossShard {
  public:
   /// Throws UsageError unless all sizes are >= 1 (last_chunk_tokens: >= 0). `training` false leaves
   /// the gradients out.
-  HeadLossShard(const HeadLossShardShape& shape, bool training);
+  HeadLossShard(const HeadProductsShape& shape, bool training);
 
   /// Of the matrix products; the arrays between the phases are the caller's.
   [[nodiscard]] std::int64_t scratch_bytes() const { return products_.scratch_bytes(); }
@@ -94,7 +87,7 @@ class HeadLossShard {
   static void loss(const HeadLossShardLoss& args);
 
  private:
-  HeadLossShardShape shape_;
+  std::int64_t vocab_;  ///< rows of this rank
   HeadProducts products_;
 };
 
