@@ -16,6 +16,13 @@ std::int64_t count_windows(std::int64_t num_tokens, std::int64_t seq_len) {
   return num_tokens > seq_len ? (num_tokens - 1) / seq_len : 0;
 }
 
+/// Each array has so many elements, or none if it is not wanted.
+void check_arrays(std::span<const std::int32_t> tokens, std::span<const std::int32_t> labels,
+                  std::int64_t num_elems) {
+  for (const auto& array : {tokens, labels})
+    TRI_CHECK(array.empty() || std::ssize(array) == num_elems);
+}
+
 /// Row `row` of a [B, T] array; empty of one that is not wanted.
 std::span<std::int32_t> row_of(std::span<std::int32_t> array_bt, std::size_t row,
                                std::int64_t seq_len) {
@@ -74,8 +81,7 @@ WindowTable::WindowTable(const Corpus& corpus, Split split, std::int64_t seq_len
 void WindowTable::fill(std::int64_t window, std::span<std::int32_t> tokens_t,
                        std::span<std::int32_t> labels_t) const {
   TRI_CHECK(window >= 0 && window < num_windows());
-  for (const auto& span : {tokens_t, labels_t})
-    TRI_CHECK(span.empty() || std::ssize(span) == seq_len_);
+  check_arrays(tokens_t, labels_t, seq_len_);
   const auto next_file = std::upper_bound(first_window_.begin(), first_window_.end(), window);
   const auto file = static_cast<int>(next_file - first_window_.begin()) - 1;
   const std::int64_t first = (window - *(next_file - 1)) * seq_len_;
@@ -90,8 +96,7 @@ TrainBatches::TrainBatches(const Corpus& corpus, TrainBatchOptions options)
 
 void TrainBatches::fill(std::span<const std::int64_t> samples, std::span<std::int32_t> tokens_bt,
                         std::span<std::int32_t> labels_bt) const {
-  for (const auto& span : {tokens_bt, labels_bt})
-    TRI_CHECK(span.empty() || std::ssize(span) == std::ssize(samples) * windows_.seq_len());
+  check_arrays(tokens_bt, labels_bt, std::ssize(samples) * windows_.seq_len());
   for (std::size_t row = 0; row < samples.size(); ++row) {
     windows_.fill(index_.window_of(samples[row]), row_of(tokens_bt, row, windows_.seq_len()),
                   row_of(labels_bt, row, windows_.seq_len()));
@@ -113,8 +118,7 @@ EvalBatches::EvalBatches(const Corpus& corpus, Split split, std::int64_t seq_len
 
 void EvalBatches::fill(std::span<const std::int64_t> windows, std::span<std::int32_t> tokens_bt,
                        std::span<std::int32_t> labels_bt) const {
-  for (const auto& span : {tokens_bt, labels_bt})
-    TRI_CHECK(span.empty() || std::ssize(span) == std::ssize(windows) * windows_.seq_len());
+  check_arrays(tokens_bt, labels_bt, std::ssize(windows) * windows_.seq_len());
   for (std::size_t row = 0; row < windows.size(); ++row) {
     const auto tokens_t = row_of(tokens_bt, row, windows_.seq_len());
     const auto labels_t = row_of(labels_bt, row, windows_.seq_len());
