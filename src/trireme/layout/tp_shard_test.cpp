@@ -41,11 +41,6 @@ Parameter row_of(const ModelSpec& spec, ParameterRole role, std::optional<std::i
   return table.rows().at(static_cast<std::size_t>(index.value_or(0)));
 }
 
-bool is_cut(const Parameter& parameter) {
-  return parameter.tp_sharding == TpSharding::kRows ||
-         parameter.tp_sharding == TpSharding::kColumns;
-}
-
 /// How often each element of the parameter lies in the shard; checks that the shard is full.
 std::vector<int> times_held(const Parameter& parameter, const ParameterShard& shard) {
   std::vector<int> times(static_cast<std::size_t>(parameter.num_elems()));
@@ -75,7 +70,7 @@ class TpShardOf : public testing::TestWithParam<Case> {};
 TEST_P(TpShardOf, CutParametersAreHeldOnceByAllRanksTogether) {
   const auto& [name, spec, tp] = GetParam();
   for (const Parameter& parameter : ParameterTable(spec).rows()) {
-    if (!is_cut(parameter)) continue;
+    if (!is_cut(parameter.tp_sharding)) continue;
     SCOPED_TRACE(parameter.name);
     std::vector<int> times(static_cast<std::size_t>(parameter.num_elems()));
     for (int rank = 0; rank < tp; ++rank) {
@@ -89,7 +84,7 @@ TEST_P(TpShardOf, CutParametersAreHeldOnceByAllRanksTogether) {
 TEST_P(TpShardOf, OtherParametersAreHeldWholeByEachRank) {
   const auto& [name, spec, tp] = GetParam();
   for (const Parameter& parameter : ParameterTable(spec).rows()) {
-    if (is_cut(parameter)) continue;
+    if (is_cut(parameter.tp_sharding)) continue;
     SCOPED_TRACE(parameter.name);
     for (int rank = 0; rank < tp; ++rank) {
       const auto held = times_held(parameter, tp_shard(spec, parameter, tp, rank));
