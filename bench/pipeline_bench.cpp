@@ -32,6 +32,7 @@
 #include "trireme/execute/thread_rank.h"
 #include "trireme/program/build.h"
 #include "trireme/program/schedules/virtual_clock.h"
+#include "trireme/program/step_clock.h"
 #include "trireme/report/table.h"
 #include "trireme/report/timeline_svg.h"
 
@@ -56,48 +57,29 @@ void sleep_until(Clock::time_point moment) {
   }
 }
 
-/// What the calls of a template compute.
-struct StageWork {
-  Phase phase{};
-  int stage = 0;
-  int first = 0;  ///< its first compute instruction
-};
-
-/// Nothing for messages and for what surrounds the micro-batches.
-std::optional<StageWork> work_of(const Template& item) {
-  std::optional<StageWork> work;
-  for (std::size_t i = 0; i < item.instructions.size(); ++i) {
-    const Instruction& instruction = item.instructions[i];
-    if (!is_forward(instruction.op) && !is_backward(instruction.op)) continue;
-    const Phase phase = is_forward(instruction.op)              ? Phase::kForward
-                        : instruction.op == Op::kBackwardWeight ? Phase::kBackwardWeight
-                                                                : Phase::kBackwardInput;
-    if (!work) {
-      work = {.phase = phase, .stage = instruction.stage, .first = static_cast<int>(i)};
-    } else if (work->phase != phase) {
-      work->phase = Phase::kBackward;  // both halves
-    }
-  }
-  return work;
+/// The first part of a template of a stage.
+int first_part(const Template& item) {
+  const auto first =
+      std::find_if(item.instructions.begin(), item.instructions.end(),
+                   [](const Instruction& i) { return is_forward(i.op) || is_backward(i.op); });
+  return static_cast<int>(first - item.instructions.begin());
 }
 
-/// Computes nothing: the first compute instruction of a call sleeps as long as the call would take.
+/// Computes nothing: the first part of a call sleeps as long as the call would take.
 class SleepingBackend final : public Backend {
  public:
   /// `op` is the time of F, I or W of one chunk.
   SleepingBackend(const Program& program, Seconds op)
-      : op_(std::chrono::duration_cast<Clock::duration>(op)) {
-    for (const Template& item : program.templates) works_.push_back(work_of(item));
-  }
+      : program_(program), op_(std::chrono::duration_cast<Clock::duration>(op)) {}
 
   [[nodiscard]] std::int64_t workspace_bytes() const override { return 0; }
   void fill_constant(const Buffer&, std::byte*) override {}
   void run(const Call& call, int index, Operands, const StepContext&) override {
-    const auto& work = works_.at(static_cast<std::size_t>(call.template_index));
-    if (!work || work->first != index) return;
+    const auto op = stage_op_of(program_, call);
+    if (!op || first_part(program_.at(call.template_index)) != index) return;
     const Clock::time_point now = Clock::now();
     const bool follows_at_once = now - end_ < op_ / kSlackDivisor;
-    end_ = (follows_at_once ? end_ : now) + (work->phase == Phase::kBackward ? 2 : 1) * op_;
+    end_ = (follows_at_once ? end_ : now) + (op->phase == Phase::kBackward ? 2 : 1) * op_;
     sleep_until(end_);
   }
 
@@ -107,9 +89,9 @@ class SleepingBackend final : public Backend {
   /// counts as idle.
   static constexpr int kSlackDivisor = 10;
 
+  const Program& program_;
   Clock::duration op_;
-  Clock::time_point end_ = {};                   ///< of the op before, as planned
-  std::vector<std::optional<StageWork>> works_;  ///< by template
+  Clock::time_point end_ = {};  ///< of the op before, as planned
 };
 
 /// A schedule with all that is measured of it.
@@ -180,9 +162,9 @@ void add_events(Timeline& timeline, const Case& item, const RankTimes& times, Ph
     const int stage = item.pipeline.stages_of(rank).at(static_cast<std::size_t>(chunk));
     for (const InstructionTime& time : times.at(r)) {
       const Call& call = program.calls[static_cast<std::size_t>(time.call)];
-      const auto work = work_of(program.at(call.template_index));
-      if (!work || work->first != time.instruction) continue;
-      if (work->phase != phase || work->stage != stage) continue;
+      const auto op = stage_op_of(program, call);
+      if (!op || op->phase != phase || op->stage != stage) continue;
+      if (first_part(program.at(call.template_index)) != time.instruction) continue;
       timeline.events.push_back({.rank = rank,
                                  .name = fmt::format("{}", call.micro_batch),
                                  .category = category_of(phase, chunk),

@@ -85,9 +85,8 @@ Schedule schedule_of(const SimulateArguments& arguments) {
   const std::string name = arguments.schedule.substr(0, colon);
   ScheduleShape shape{
       .ranks = arguments.ranks, .micro_batches = arguments.micro_batches, .group = arguments.group};
-  for (const ScheduleKind& kind : schedule_kinds()) {
-    if (kind.name == name && kind.chunks > 0) shape.chunks = kind.chunks;
-  }
+  const ScheduleKind* const kind = find_schedule_kind(name);
+  if (kind != nullptr && kind->chunks > 0) shape.chunks = kind->chunks;
   if (colon != std::string::npos) {
     const std::string chunks = arguments.schedule.substr(colon + 1);
     const auto [end, error] =

@@ -221,10 +221,17 @@ struct Instruction {
   return part == Part::kQkv || part == Part::kProj || part == Part::kMlpUp ||
          part == Part::kMlpDown;
 }
-/// Of a head with a loss, whole or cut over its vocabulary.
+/// Of a head with a loss that is cut over its vocabulary.
+[[nodiscard]] constexpr bool is_head_shard(Part part) {
+  return part == Part::kHeadLogits || part == Part::kHeadSums || part == Part::kHeadLoss;
+}
+/// Of a head with a loss, whole or cut.
 [[nodiscard]] constexpr bool is_head(Part part) {
-  return part == Part::kHead || part == Part::kHeadLogits || part == Part::kHeadSums ||
-         part == Part::kHeadLoss;
+  return part == Part::kHead || is_head_shard(part);
+}
+/// The ends of a pipeline stage.
+[[nodiscard]] constexpr bool is_stage_edge(Part part) {
+  return part == Part::kStageIn || part == Part::kStageOut;
 }
 [[nodiscard]] constexpr bool is_norm(Part part) {
   return part == Part::kAttnNorm || part == Part::kMlpNorm || part == Part::kFinalNorm;

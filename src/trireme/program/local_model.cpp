@@ -24,8 +24,7 @@ LocalModel::LocalModel(const BuildRequest& request, ProgramKind kind, int num_mi
       pipeline_(pipeline_of(request, kind, num_micro_batches)),
       coord_(request.layout.mesh().coord_of(request.rank)),
       local_spec_(tp_local_spec(request.spec, request.layout.tp, coord_.tp)) {
-  const bool has_tokens = kind == ProgramKind::kTrain || kind == ProgramKind::kEval;
-  is_sequence_parallel_ = layout_.sp && layout_.tp > 1 && has_tokens;
+  is_sequence_parallel_ = layout_.sp && layout_.tp > 1 && has_loss(kind);
   const int last = pipeline_.num_stages() - 1;
   is_tied_across_ = spec_.tied && !pipeline_.holds(pipeline_.rank_of(0, 0), last);
 }

@@ -186,16 +186,13 @@ bool ModelBuilder::has(ParameterRole role, int layer) const {
   return model_.table().find(role, layer_key(layer)).has_value();
 }
 
-Range ModelBuilder::parameter(ParameterRole role, int layer) const {
-  return program_.parameters
-      .at(static_cast<std::size_t>(*model_.table().find(role, layer_key(layer))))
-      .parameter;
+const ParameterSlot& ModelBuilder::slot(ParameterRole role, int layer) const {
+  return program_.parameters.at(
+      static_cast<std::size_t>(*model_.table().find(role, layer_key(layer))));
 }
 
-Range ModelBuilder::parameter_gradient(ParameterRole role, int layer) const {
-  return program_.parameters
-      .at(static_cast<std::size_t>(*model_.table().find(role, layer_key(layer))))
-      .gradient;
+const ParameterSlot& ModelBuilder::head_slot() const {
+  return program_.parameters.at(static_cast<std::size_t>(model_.table().head_index()));
 }
 
 Instruction& ModelBuilder::emit(Op op, Part part, int layer, std::vector<Use> uses) {
@@ -208,12 +205,13 @@ Instruction& ModelBuilder::emit(Op op, Part part, int layer, std::vector<Use> us
 void ModelBuilder::add_parameter(Instruction& instruction, Role role,
                                  ParameterRole parameter_role) {
   if (!has(parameter_role, instruction.layer)) return;
-  instruction.uses.push_back({role, Access::kRead, parameter(parameter_role, instruction.layer)});
+  instruction.uses.push_back(
+      {role, Access::kRead, slot(parameter_role, instruction.layer).parameter});
 }
 
 void ModelBuilder::add_gradient(Instruction& instruction, Role role, ParameterRole parameter_role) {
   if (!has(parameter_role, instruction.layer)) return;
-  const Range range = parameter_gradient(parameter_role, instruction.layer);
+  const Range range = slot(parameter_role, instruction.layer).gradient;
   if (range.buffer >= 0) instruction.uses.push_back({role, Access::kWrite, range});
 }
 
@@ -378,34 +376,28 @@ void ModelBuilder::layer_forward(int layer) {
 
 void ModelBuilder::head_backward() {
   d_final_ = gradient("final_norm", shape_.tokens() * spec().hidden);
-  const ParameterSlot& slot =
-      program_.parameters.at(static_cast<std::size_t>(model_.table().head_index()));
   Instruction& head = emit(Op::kBackward, Part::kHead, -1,
                            {use(Role::kX, Access::kRead, final_.y),
-                            {Role::kWeight, Access::kRead, slot.parameter},
+                            {Role::kWeight, Access::kRead, head_slot().parameter},
                             use(Role::kLabels, Access::kRead, labels_),
                             use(Role::kScale, Access::kRead, *program_.find_buffer("inv_tokens")),
                             use(Role::kDx, Access::kWrite, d_final_)});
-  const Range d_weight = slot.head_gradient.value_or(slot.gradient);
+  const Range d_weight = head_slot().head_gradient.value_or(head_slot().gradient);
   if (d_weight.buffer >= 0) head.uses.push_back({Role::kDWeight, Access::kWrite, d_weight});
   head.uses.push_back(use(Role::kLoss, Access::kAccumulate, *program_.find_buffer("loss")));
   add_workspace(head);
 }
 
 void ModelBuilder::head_loss() {
-  const ParameterSlot& slot =
-      program_.parameters.at(static_cast<std::size_t>(model_.table().head_index()));
   Instruction& head = emit(Op::kForward, Part::kHead, -1,
                            {use(Role::kX, Access::kRead, final_.y),
-                            {Role::kWeight, Access::kRead, slot.parameter},
+                            {Role::kWeight, Access::kRead, head_slot().parameter},
                             use(Role::kLabels, Access::kRead, labels_),
                             use(Role::kLoss, Access::kAccumulate, *program_.find_buffer("loss"))});
   add_workspace(head);
 }
 
 void ModelBuilder::logits() {
-  const ParameterSlot& slot =
-      program_.parameters.at(static_cast<std::size_t>(model_.table().head_index()));
   const BufferId logits = program_.add_buffer({.name = "logits",
                                                .kind = MemoryKind::kActivations,
                                                .content = Content::kStep,
@@ -413,7 +405,7 @@ void ModelBuilder::logits() {
   Instruction& instruction =
       emit(Op::kForward, Part::kLogits, -1,
            {use(Role::kX, Access::kRead, final_.y),
-            {Role::kWeight, Access::kRead, slot.parameter},
+            {Role::kWeight, Access::kRead, head_slot().parameter},
             use(Role::kLength, Access::kRead, *program_.find_buffer("length")),
             use(Role::kLogits, Access::kWrite, logits)});
   add_workspace(instruction);

@@ -71,8 +71,8 @@ class ModelBuilder {
   BufferId activation(const std::string& name, std::int64_t elems, DType dtype = DType::kF32);
   BufferId gradient(const std::string& name, std::int64_t elems);
   [[nodiscard]] Use use(Role role, Access access, BufferId buffer) const;
-  [[nodiscard]] Range parameter(ParameterRole role, int layer) const;
-  [[nodiscard]] Range parameter_gradient(ParameterRole role, int layer) const;
+  [[nodiscard]] const ParameterSlot& slot(ParameterRole role, int layer) const;
+  [[nodiscard]] const ParameterSlot& head_slot() const;
   [[nodiscard]] bool has(ParameterRole role, int layer) const;
   Instruction& emit(Op op, Part part, int layer, std::vector<Use> uses);
   void add_parameter(Instruction& instruction, Role role, ParameterRole parameter_role);

@@ -22,17 +22,8 @@ struct Value {
 };
 
 int key_of(const Instruction& instruction) {
-  switch (instruction.part) {
-    case Part::kStageIn:
-    case Part::kStageOut:
-      return instruction.stage;
-    case Part::kHeadLogits:
-    case Part::kHeadSums:
-    case Part::kHeadLoss:
-      return instruction.chunk;
-    default:
-      return instruction.layer;
-  }
+  if (is_stage_edge(instruction.part)) return instruction.stage;
+  return is_head_shard(instruction.part) ? instruction.chunk : instruction.layer;
 }
 
 }  // namespace
@@ -43,38 +34,28 @@ struct ModelWiring::Builder {
   const LocalModel& model;
   const ModelSpec& spec;
   const Pipeline& pipeline;
-  ProgramKind kind;
   bool trains;
   bool drops;  ///< dropout applies
   bool is_tp;  ///< layers are cut over ranks
   bool is_sp;  ///< tokens too, between the products
   int num_layers;
-  int num_chunks = 0;  ///< of the head
 
   Builder(ModelWiring& target, const Program& program)
       : wiring(target),
         model(target.model_),
         spec(program.request.spec),
         pipeline(target.model_.pipeline()),
-        kind(program.kind),
         trains(program.kind == ProgramKind::kTrain),
-        drops(trains && program.request.spec.dropout > 0),
+        drops(target.has_dropout_),
         is_tp(program.request.layout.tp > 1),
         is_sp(target.model_.is_sequence_parallel()),
-        num_layers(narrow<int>(program.request.spec.layers)) {
-    if (is_tp && has_loss())
-      num_chunks = narrow<int>(div_ceil(token_shape(program).tokens(), kHeadChunkTokens));
-    wiring.num_head_chunks_ = num_chunks;
-  }
+        num_layers(narrow<int>(program.request.spec.layers)) {}
 
-  [[nodiscard]] bool has_loss() const {
-    return kind == ProgramKind::kTrain || kind == ProgramKind::kEval;
-  }
   [[nodiscard]] int last_stage() const { return pipeline.num_stages() - 1; }
 
   void add(Part part, int key, int stage, Site site = Site::kNone) {
-    const bool is_edge = part == Part::kStageIn || part == Part::kStageOut;
-    const bool is_forward_only = part == Part::kRowBias || part == Part::kPosition || is_edge;
+    const bool is_forward_only =
+        part == Part::kRowBias || part == Part::kPosition || is_stage_edge(part);
     WiredPart item{.part = part, .layer = key, .site = site, .stage = stage};
     // Training fuses head, loss and gradients.
     item.has_forward = part != Part::kStageIn && !(trains && is_head(part));
@@ -105,10 +86,10 @@ struct ModelWiring::Builder {
       if (stage < last_stage()) add(Part::kStageOut, stage, stage);
     }
     add(Part::kFinalNorm, -1, last_stage());
-    if (!has_loss()) return add(Part::kLogits, -1, last_stage());
+    if (!wiring.has_labels_) return add(Part::kLogits, -1, last_stage());
     if (!is_tp) return add(Part::kHead, -1, last_stage());
     for (const Part part : {Part::kHeadLogits, Part::kHeadSums, Part::kHeadLoss}) {
-      for (int chunk = 0; chunk < num_chunks; ++chunk) add(part, chunk, last_stage());
+      for (int chunk = 0; chunk < wiring.num_head_chunks_; ++chunk) add(part, chunk, last_stage());
     }
   }
 
@@ -178,13 +159,19 @@ struct ModelWiring::Builder {
     return embedding();
   }
 
-  /// The residual stream before the parts behind layer `layer - 1`: without its last branch, if
-  /// `has_delta`.
-  [[nodiscard]] Value stream_before(int layer, int stage, bool& has_delta) const {
-    has_delta = layer > pipeline.stage(stage).begin;
-    if (has_delta) return {Part::kMlpNorm, layer - 1, Site::kNone, Role::kH};
+  /// The residual stream of a stage before the parts behind layer `layer - 1`, and the branch of
+  /// that layer, which these parts add to it.
+  [[nodiscard]] Value stream_before(int layer, int stage) const {
+    if (has_layer_before(layer, stage)) return {Part::kMlpNorm, layer - 1, Site::kNone, Role::kH};
     if (stage > 0) return {Part::kStageIn, stage};
     return embedded_stream();
+  }
+  [[nodiscard]] std::optional<Value> delta_before(int layer, int stage) const {
+    if (!has_layer_before(layer, stage)) return std::nullopt;
+    return mlp_branch(layer - 1);
+  }
+  [[nodiscard]] bool has_layer_before(int layer, int stage) const {
+    return layer > pipeline.stage(stage).begin;
   }
 
   void wire_dropout(int layer, Site site, int stage, const Value& before, const Value& gradient) {
@@ -194,10 +181,10 @@ struct ModelWiring::Builder {
   }
 
   /// A norm reads the residual stream and the branch it adds.
-  void wire_norm(Part part, int layer, const Value& stream, const Value* delta) {
+  void wire_norm(Part part, int layer, const Value& stream, const std::optional<Value>& delta) {
     WiredPart& item = at(part, layer);
     item.forward = {need(Role::kX, stream)};
-    if (delta != nullptr) item.forward.push_back(need(Role::kDelta, *delta));
+    if (delta) item.forward.push_back(need(Role::kDelta, *delta));
     item.backward = {need(Role::kH, {part, layer, Site::kNone, Role::kH}),
                      need(Role::kStats, {part, layer, Site::kNone, Role::kStats})};
   }
@@ -246,14 +233,11 @@ struct ModelWiring::Builder {
     const auto y = [layer](Part part) { return Value{part, layer}; };
     const Site site = attention_site();
 
-    bool has_delta = false;
-    const Value stream = stream_before(layer, stage, has_delta);
-    const Value mlp_before = has_delta ? mlp_branch(layer - 1) : Value{};
-    wire_norm(Part::kAttnNorm, layer, stream, has_delta ? &mlp_before : nullptr);
-    const Value attention = attention_branch(layer);
-    wire_norm(Part::kMlpNorm, layer, {Part::kAttnNorm, layer, Site::kNone, Role::kH}, &attention);
-    add_norm_gradients(Part::kAttnNorm, layer, summed(dx(Part::kQkv)), &between);
-    add_norm_gradients(Part::kMlpNorm, layer, summed(dx(Part::kMlpUp)), &above);
+    wire_norm(Part::kAttnNorm, layer, stream_before(layer, stage), delta_before(layer, stage));
+    wire_norm(Part::kMlpNorm, layer, {Part::kAttnNorm, layer, Site::kNone, Role::kH},
+              attention_branch(layer));
+    add_norm_gradients(Part::kAttnNorm, layer, summed(dx(Part::kQkv)), between);
+    add_norm_gradients(Part::kMlpNorm, layer, summed(dx(Part::kMlpUp)), above);
 
     wire_linear(Part::kQkv, layer, of_all_tokens(y(Part::kAttnNorm)), dx(Part::kRope));
     wire_linear(Part::kProj, layer, {Part::kAttn, layer, site},
@@ -274,10 +258,10 @@ struct ModelWiring::Builder {
                  row_output(Part::kMlpDown, layer, Site::kMlpResidual), above);
   }
 
-  void add_norm_gradients(Part part, int layer, const Value& dy, const Value* stream) {
+  void add_norm_gradients(Part part, int layer, const Value& dy, const Value& stream) {
     auto& backward = at(part, layer).backward;
     backward.push_back(need(Role::kDy, dy));
-    if (stream != nullptr) backward.push_back(need(Role::kDh, *stream));
+    backward.push_back(need(Role::kDh, stream));
   }
 
   void wire_attention(int layer) {
@@ -313,10 +297,10 @@ struct ModelWiring::Builder {
       }
       if (stage == last_stage()) continue;
       WiredPart& out = at(Part::kStageOut, stage);
-      bool has_delta = false;
       const int end = pipeline.stage(stage).end;
-      out.forward = {need(Role::kX, stream_before(end, stage, has_delta))};
-      if (has_delta) out.forward.push_back(need(Role::kDelta, mlp_branch(end - 1)));
+      out.forward = {need(Role::kX, stream_before(end, stage))};
+      if (const auto delta = delta_before(end, stage))
+        out.forward.push_back(need(Role::kDelta, *delta));
       out.sent = {need(Role::kData, {Part::kStageOut, stage})};
     }
   }
@@ -331,27 +315,26 @@ struct ModelWiring::Builder {
     if (has_position())
       at(Part::kPosition, -1).forward = {need(Role::kY, summed({Part::kEmbed, -1}))};
     if (drops) wire_dropout(-1, Site::kEmbed, 0, embedding(), first_stream);
-    bool has_delta = false;
-    const Value stream = stream_before(num_layers, last_stage(), has_delta);
-    const Value delta = has_delta ? mlp_branch(num_layers - 1) : Value{};
-    wire_norm(Part::kFinalNorm, -1, stream, has_delta ? &delta : nullptr);
-    if (is_tp && has_loss()) return wire_sharded_head();
+    wire_norm(Part::kFinalNorm, -1, stream_before(num_layers, last_stage()),
+              delta_before(num_layers, last_stage()));
+    if (wiring.num_head_chunks_ > 0) return wire_sharded_head();
     if (trains) {
-      add_norm_gradients(Part::kFinalNorm, -1, {Part::kHead, -1, Site::kNone, Role::kDx}, nullptr);
+      at(Part::kFinalNorm, -1)
+          .backward.push_back(need(Role::kDy, {Part::kHead, -1, Site::kNone, Role::kDx}));
     }
-    WiredPart& head = at(has_loss() ? Part::kHead : Part::kLogits, -1);
+    WiredPart& head = at(wiring.has_labels_ ? Part::kHead : Part::kLogits, -1);
     head.forward = {need(Role::kX, {Part::kFinalNorm, -1})};
-    if (has_loss()) head.forward.push_back(load(Role::kLabels, last_stage()));
+    if (wiring.has_labels_) head.forward.push_back(load(Role::kLabels, last_stage()));
     head.backward = head.forward;
   }
 
   void wire_sharded_head() {
     if (trains) {
       Need dy = need(Role::kDy, summed({Part::kHeadLoss, 0, Site::kNone, Role::kDx}));
-      dy.num_parts = num_chunks;
+      dy.num_parts = wiring.num_head_chunks_;
       at(Part::kFinalNorm, -1).backward.push_back(dy);
     }
-    for (int chunk = 0; chunk < num_chunks; ++chunk) {
+    for (int chunk = 0; chunk < wiring.num_head_chunks_; ++chunk) {
       const auto of_chunk = [chunk](Need rows) {
         rows.chunk = chunk;
         return rows;
@@ -376,14 +359,24 @@ struct ModelWiring::Builder {
   // Parameters
   // ---------------------------------------------------------------------------------------
 
-  void add_parameter(WiredPart& item, Role role, Role gradient, ParameterRole parameter) const {
+  [[nodiscard]] std::optional<int> row_of(const WiredPart& item, ParameterRole parameter) const {
     const auto layer =
         item.layer < 0 ? std::optional<std::int64_t>() : std::optional<std::int64_t>(item.layer);
     const auto row = model.table().find(parameter, layer);
-    if (!row) return;
-    item.parameters.push_back({.role = role, .row = narrow<int>(*row)});
-    const bool is_trained = trains && model.row(static_cast<std::size_t>(*row)).trainable;
-    if (is_trained) item.gradients.push_back({.role = gradient, .row = narrow<int>(*row)});
+    return row ? std::optional(narrow<int>(*row)) : std::nullopt;
+  }
+  [[nodiscard]] bool is_trained(int row) const {
+    return trains && model.row(static_cast<std::size_t>(row)).trainable;
+  }
+
+  void add_parameter(WiredPart& item, Role role, ParameterRole parameter) const {
+    if (const auto row = row_of(item, parameter))
+      item.parameters.push_back({.role = role, .row = *row});
+  }
+  void add_parameter(WiredPart& item, Role role, Role gradient, ParameterRole parameter) const {
+    add_parameter(item, role, parameter);
+    const auto row = row_of(item, parameter);
+    if (row && is_trained(*row)) item.gradients.push_back({.role = gradient, .row = *row});
   }
 
   void wire_parameters(WiredPart& item) const {
@@ -403,22 +396,21 @@ struct ModelWiring::Builder {
     wire_head_parameters(item);
   }
 
-  /// Row biases and positions are read by the parts that add them after the sum over tp.
+  /// Row biases and positions are read by the parts that add them after the sum over tp; their
+  /// gradients stay where they are.
   void move_to_after_sum(WiredPart& item) const {
     const bool is_row = item.part == Part::kProj || item.part == Part::kMlpDown;
     if (is_row || item.part == Part::kEmbed) {
       const Role late = is_row ? Role::kBias : Role::kWeight2;
       std::erase_if(item.parameters, [late](const ParameterUse& use) { return use.role == late; });
     }
-    WiredPart late = item;
     if (item.part == Part::kRowBias) {
       const bool is_attention = item.site == Site::kAttnResidual;
-      add_parameter(late, Role::kBias, Role::kDBias,
+      add_parameter(item, Role::kBias,
                     is_attention ? ParameterRole::kProjBias : ParameterRole::kDownBias);
-    } else if (item.part == Part::kPosition) {
-      add_parameter(late, Role::kWeight2, Role::kDWeight2, ParameterRole::kPositionTable);
     }
-    item.parameters = late.parameters;
+    if (item.part == Part::kPosition)
+      add_parameter(item, Role::kWeight2, ParameterRole::kPositionTable);
   }
 
   void wire_head_parameters(WiredPart& item) const {
@@ -428,17 +420,18 @@ struct ModelWiring::Builder {
     if (!reads_weight || (item.part == Part::kHeadLoss && !trains)) return;
     const ParameterUse head{.role = Role::kWeight, .row = narrow<int>(model.table().head_index())};
     item.parameters = {head};
-    if (is_loss && trains && model.row(static_cast<std::size_t>(head.row)).trainable)
+    if (is_loss && is_trained(head.row))
       item.gradients = {{.role = Role::kDWeight, .row = head.row, .is_head_copy = spec.tied}};
   }
 };
 
 ModelWiring::ModelWiring(const Program& program) : model_(program) {
   has_dropout_ = program.kind == ProgramKind::kTrain && program.request.spec.dropout > 0;
-  has_labels_ = program.kind == ProgramKind::kTrain || program.kind == ProgramKind::kEval;
-  const std::int64_t num_chunks = div_ceil(token_shape(program).tokens(), kHeadChunkTokens);
-  num_keys_ = std::max({narrow<int>(program.request.spec.layers), narrow<int>(num_chunks),
-                        model_.pipeline().num_stages()});
+  has_labels_ = has_loss(program.kind);
+  if (has_labels_ && program.request.layout.tp > 1)
+    num_head_chunks_ = narrow<int>(div_ceil(token_shape(program).tokens(), kHeadChunkTokens));
+  num_keys_ = std::max(
+      {narrow<int>(program.request.spec.layers), num_head_chunks_, model_.pipeline().num_stages()});
   numbers_.assign(static_cast<std::size_t>(num_keys_ + 1) * kNumParts * kNumSites, -1);
   Builder builder(*this, program);
   builder.add_all();

@@ -135,22 +135,9 @@ Schedule schedule_of_file(const Layout& layout) {
 
 // Any number of ranks.
 
-const ScheduleKind* kind_of(const Layout& layout) {
-  const auto& kinds = schedule_kinds();
-  const auto found = std::find_if(kinds.begin(), kinds.end(), [&](const ScheduleKind& kind) {
-    return kind.name == layout.schedule;
-  });
-  return found == kinds.end() ? nullptr : &*found;
-}
-
-bool is_file(const Layout& layout) {
-  return kind_of(layout) == nullptr &&
-         (layout.schedule.find('/') != std::string::npos || layout.schedule.ends_with(".csv"));
-}
-
 Schedule named_schedule(const Layout& layout, int num_micro_batches) {
   constexpr int kChunksWhereAny = 2;
-  const ScheduleKind* kind = kind_of(layout);
+  const ScheduleKind* const kind = find_schedule_kind(layout.schedule);
   int chunks = layout.chunks;
   if (chunks == 0 && kind != nullptr) chunks = kind->chunks == 0 ? kChunksWhereAny : kind->chunks;
   return make_schedule(layout.schedule,
@@ -163,7 +150,7 @@ Schedule training_schedule(const Layout& layout, int num_micro_batches) {
     check_one_rank(layout, num_micro_batches);
     return one_rank_schedule(num_micro_batches);
   }
-  if (!is_file(layout)) return named_schedule(layout, num_micro_batches);
+  if (!is_schedule_file(layout.schedule)) return named_schedule(layout, num_micro_batches);
   Schedule schedule = schedule_of_file(layout);
   if (schedule.num_micro_batches != num_micro_batches) {
     throw UsageError(fmt::format(
@@ -178,7 +165,7 @@ Schedule training_schedule(const Layout& layout, int num_micro_batches) {
 /// Some schedule of the layout, for what does not depend on the number of micro-batches.
 Schedule placing_schedule(const Layout& layout) {
   if (layout.pp == 1) return training_schedule(layout, 1);
-  if (is_file(layout)) return schedule_of_file(layout);
+  if (is_schedule_file(layout.schedule)) return schedule_of_file(layout);
   return named_schedule(layout, 2 * layout.pp);  // a number that all of them allow
 }
 
@@ -247,6 +234,10 @@ std::vector<std::int64_t> layers_of_stages(const ModelSpec& spec, const Layout& 
 }
 
 }  // namespace
+
+bool is_schedule_file(std::string_view schedule) {
+  return schedule.find('/') != std::string_view::npos || schedule.ends_with(".csv");
+}
 
 Pipeline::Pipeline(const ModelSpec& spec, const Layout& layout, int num_micro_batches)
     : Pipeline(spec, layout, training_schedule(layout, num_micro_batches)) {}

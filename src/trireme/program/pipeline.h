@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "trireme/layout/layout.h"
@@ -17,16 +18,18 @@ struct StageLayers {
   bool operator==(const StageLayers&) const = default;
 };
 
+/// layout.schedule is the path of a file, no schedule's name: it has a "/" or ends in ".csv".
+[[nodiscard]] bool is_schedule_file(std::string_view schedule);
+
 /// The pipeline of a layout. With pp = 1: one stage, the backward of each micro-batch right after
 /// its forward ("none"), whatever layout.schedule is.
 class Pipeline {
  public:
-  /// Training: the orders of layout.schedule, which is read from a file if it is no schedule's name
-  /// and contains "/" or ends in ".csv". `num_micro_batches` >= 1. Throws UsageError naming field,
-  /// values, rule and remedy for an unknown schedule, for a number of chunks or micro-batches that
-  /// it does not have, for stages that do not cover the layers, for more stages than layers, and
-  /// for a file that cannot be read, whose ranks or micro-batches are others, or whose ranks wait
-  /// for each other.
+  /// Training: the orders of layout.schedule, by name or from its file. `num_micro_batches` >= 1.
+  /// Throws UsageError naming field, values, rule and remedy for an unknown schedule, for a number
+  /// of chunks or micro-batches that it does not have, for stages that do not cover the layers, for
+  /// more stages than layers, and for a file that cannot be read, whose ranks or micro-batches are
+  /// others, or whose ranks wait for each other.
   Pipeline(const ModelSpec& spec, const Layout& layout, int num_micro_batches);
 
   /// Evaluation: forwards alone, on the same stages, for any number of micro-batches. Micro-batches

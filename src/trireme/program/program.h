@@ -97,6 +97,10 @@ struct ParameterSlot {
 
 enum class ProgramKind : std::uint8_t { kTrain, kEval, kPrefill, kDecode };
 [[nodiscard]] std::string_view program_kind_name(ProgramKind kind);
+/// Training and evaluation; generation ends with logits.
+[[nodiscard]] constexpr bool has_loss(ProgramKind kind) {
+  return kind == ProgramKind::kTrain || kind == ProgramKind::kEval;
+}
 
 /// What a program is built from.
 struct BuildRequest {

@@ -58,14 +58,14 @@ inline int draw_pipeline(Draw& draw, Layout& layout, std::int64_t& layers) {
   do {
     shape.micro_batches = draw.between(1, 3 * layout.pp);
   } while (kind.refusal != nullptr && !kind.refusal(shape).empty());
-  const int num_stages = layout.pp * (kind.is_bidirectional ? 1 : chunks);
-  for (int stage = 0; stage < num_stages; ++stage) {
-    const bool is_end = stage == 0 || stage == num_stages - 1;
+  const int last = num_stages(kind, shape) - 1;
+  for (int stage = 0; stage <= last; ++stage) {
+    const bool is_end = stage == 0 || stage == last;
     layout.stages.push_back(draw.between(is_end ? 0 : 1, draw.one_of<int>({1, 1, 2})));
     layers += layout.stages.back();
   }
   if (layers == 0) layers = layout.stages.back() = 1;
-  if (layers >= num_stages && draw.coin()) layout.stages.clear();
+  if (layers > last && draw.coin()) layout.stages.clear();
   return shape.micro_batches;
 }
 

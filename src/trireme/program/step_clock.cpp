@@ -20,13 +20,6 @@ int last_compute(const Template& item) {
   return -1;
 }
 
-std::optional<Phase> phase_of(std::string_view name) {
-  constexpr std::string_view kPhases = "FBIW";  // in the order of Phase
-  const std::string_view phase = name.substr(0, name.find('.'));
-  if (phase.size() != 1 || kPhases.find(phase) == std::string_view::npos) return std::nullopt;
-  return static_cast<Phase>(kPhases.find(phase));
-}
-
 }  // namespace
 
 StepClock run_step_clock(const std::vector<Program>& programs, const CallSeconds& seconds) {
@@ -63,7 +56,9 @@ std::optional<StageOp> stage_op_of(const Program& program, const Call& call) {
   const std::size_t dot = name.find('.');
   if (error != std::errc() || dot == std::string_view::npos || end != name.data() + dot)
     return std::nullopt;
-  const auto phase = phase_of(name.substr(dot + 1));
+  name.remove_prefix(dot + 1);
+  const std::string_view letter = name.substr(0, name.find('.'));
+  const auto phase = letter.size() == 1 ? parse_phase(letter.front()) : std::nullopt;
   if (!phase) return std::nullopt;
   op.phase = *phase;
   return op;

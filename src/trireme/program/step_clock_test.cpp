@@ -27,12 +27,7 @@ ScheduleShape shape_of(const ScheduleKind& kind, int ranks, int micro_batches, i
 }
 
 const ScheduleKind& kind_of(std::string_view name) {
-  return *std::find_if(schedule_kinds().begin(), schedule_kinds().end(),
-                       [name](const ScheduleKind& kind) { return kind.name == name; });
-}
-
-int num_stages(const ScheduleKind& kind, const ScheduleShape& shape) {
-  return shape.ranks * (kind.is_bidirectional ? 1 : shape.chunks);
+  return *find_schedule_kind(name);
 }
 
 /// Programs of all ranks of a pipeline alone, a layer a stage.
@@ -132,7 +127,7 @@ TEST(StepClock, OfProgramsHasTheBubbleOfTheClosedForms) {
       if (kind.name != form.name || shape.chunks != form.chunks) return;
       if (!form.is_exact(shape.ranks, m)) return;
       const StepClock clock = run_step_clock(built(kind, shape), unit_seconds);
-      const int busy = 3 * m * (kind.is_bidirectional ? 1 : shape.chunks);
+      const int busy = 3 * m * num_stages(kind, shape) / shape.ranks;
       EXPECT_EQ(clock.busy, std::vector<double>(clock.busy.size(), busy));
       EXPECT_EQ(clock.makespan, busy + form.bubble(shape.ranks));
       ++num_checked;

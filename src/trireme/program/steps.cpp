@@ -6,6 +6,19 @@
 #include "trireme/program/groups.h"
 
 namespace trireme {
+namespace {
+
+Instruction over_group(const Program& program, std::string_view group, Instruction instruction) {
+  const Range& full = instruction.find(Role::kData)->range;
+  const DType dtype = program.buffer(full.buffer).dtype;
+  instruction.stream = stream_of(group);
+  instruction.comm = Comm{.group = std::string(group),
+                          .dtype = dtype,
+                          .elems = div_exact(full.bytes, dtype_bytes(dtype))};
+  return instruction;
+}
+
+}  // namespace
 
 Template& begin_of_step(Program& program) {
   const bool is_new = !program.find_template("begin").has_value();
@@ -34,13 +47,20 @@ Instruction make(Op op, std::vector<Use> uses) {
 }
 
 Instruction all_reduce(const Program& program, Range range, std::string_view group) {
-  const DType dtype = program.buffer(range.buffer).dtype;
-  Instruction instruction = make(Op::kAllReduce, {{Role::kData, Access::kReadWrite, range}});
-  instruction.stream = stream_of(group);
-  instruction.comm = Comm{.group = std::string(group),
-                          .dtype = dtype,
-                          .elems = div_exact(range.bytes, dtype_bytes(dtype))};
-  return instruction;
+  return over_group(program, group,
+                    make(Op::kAllReduce, {{Role::kData, Access::kReadWrite, range}}));
+}
+
+Instruction reduce_scatter(const Program& program, Range full, Range own, std::string_view group) {
+  return over_group(program, group,
+                    make(Op::kReduceScatter, {{Role::kData, Access::kRead, full},
+                                              {Role::kShard, Access::kWrite, own}}));
+}
+
+Instruction all_gather(const Program& program, Range own, Range full, std::string_view group) {
+  return over_group(program, group,
+                    make(Op::kAllGather, {{Role::kShard, Access::kRead, own},
+                                          {Role::kData, Access::kWrite, full}}));
 }
 
 }  // namespace trireme

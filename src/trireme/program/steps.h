@@ -17,7 +17,12 @@ Template& end_of_step(Program& program);
 Template& before_end_of_step(Program& program, std::string_view name);
 
 [[nodiscard]] Instruction make(Op op, std::vector<Use> uses);
-/// In-place sum over a group, on the group's stream.
+/// Collectives over a group, on the group's stream: the sum in place, the rank's own share of the
+/// sum of `full`, and `full` from every rank's `own`.
 [[nodiscard]] Instruction all_reduce(const Program& program, Range range, std::string_view group);
+[[nodiscard]] Instruction reduce_scatter(const Program& program, Range full, Range own,
+                                         std::string_view group);
+[[nodiscard]] Instruction all_gather(const Program& program, Range own, Range full,
+                                     std::string_view group);
 
 }  // namespace trireme

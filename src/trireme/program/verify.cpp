@@ -77,6 +77,22 @@ StepView::StepView(const Program& of)
   dp_rank = of.request.layout.mesh().coord_of(of.request.rank).dp;
 }
 
+std::vector<int> StepView::micro_batches(int stage, bool (*is_due)(Phase phase)) const {
+  std::vector<int> numbers;
+  const auto rank = static_cast<std::size_t>(model().coord().pp);
+  for (const ScheduleStep& step : model().pipeline().schedule().orders[rank]) {
+    for_each_op(step, [&](const StageOp& op) {
+      if (op.stage == stage && is_due(op.phase)) numbers.push_back(op.micro_batch);
+    });
+  }
+  return numbers;
+}
+
+bool StepView::moves_activations(const Instruction& instruction) const {
+  const Use* data = instruction.find(Role::kData);
+  return data != nullptr && is_kind(*data, MemoryKind::kActivations);
+}
+
 std::optional<Range> StepView::own_shard(const Range& whole) const {
   if (whole.bytes % dp != 0) return std::nullopt;
   const Shard own = shard_of(whole.bytes, dp, dp_rank);

@@ -1,5 +1,4 @@
 // V8 on built programs: as they are, and with their messages in the order that comes to mind first.
-#include <algorithm>
 #include <map>
 #include <string>
 #include <tuple>
@@ -18,17 +17,17 @@ namespace {
 
 Programs pipelined(const std::string& schedule, int pp, std::int64_t num_micro_batches,
                    Layout layout = {}) {
-  const auto& kinds = schedule_kinds();
-  const auto kind = std::find_if(kinds.begin(), kinds.end(),
-                                 [&](const ScheduleKind& item) { return item.name == schedule; });
+  const ScheduleKind& kind = *find_schedule_kind(schedule);
   layout.pp = pp;
   layout.schedule = schedule;
-  layout.chunks = kind->chunks == 0 ? 2 : kind->chunks;
-  const int num_stages = pp * (kind->is_bidirectional ? 1 : layout.chunks);
-  return trained(
-      layout, num_micro_batches,
-      resolved(
-          {.layers = num_stages, .hidden = 4, .heads = 2, .ffn = 4, .vocab = 5, .max_seq = 8}));
+  layout.chunks = kind.chunks == 0 ? 2 : kind.chunks;
+  return trained(layout, num_micro_batches,
+                 resolved({.layers = num_stages(kind, {.ranks = pp, .chunks = layout.chunks}),
+                           .hidden = 4,
+                           .heads = 2,
+                           .ffn = 4,
+                           .vocab = 5,
+                           .max_seq = 8}));
 }
 
 /// (is a gradient, stage, micro-batch) of what a computation needs or makes.

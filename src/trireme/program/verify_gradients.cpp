@@ -102,16 +102,11 @@ class GradientCheck {
 
   /// The micro-batches of each stage in the order in which this rank computes its gradients.
   void find_orders() {
-    const Pipeline& pipeline = wiring_.model().pipeline();
-    orders_.resize(static_cast<std::size_t>(pipeline.num_stages()));
-    const int rank = wiring_.model().coord().pp;
-    for (const ScheduleStep& step : pipeline.schedule().orders[static_cast<std::size_t>(rank)]) {
-      for_each_op(step, [this](const StageOp& op) {
-        StageOrders& orders = orders_[static_cast<std::size_t>(op.stage)];
-        if (makes_input_gradient(op.phase)) orders.of_inputs.push_back(op.micro_batch);
-        if (op.phase == Phase::kBackward || op.phase == Phase::kBackwardWeight)
-          orders.of_weights.push_back(op.micro_batch);
-      });
+    orders_.resize(static_cast<std::size_t>(step_.model().pipeline().num_stages()));
+    for (const int stage : step_.model().stages()) {
+      orders_[static_cast<std::size_t>(stage)] = {
+          .of_inputs = step_.micro_batches(stage, makes_input_gradient),
+          .of_weights = step_.micro_batches(stage, makes_weight_gradient)};
     }
   }
   struct StageOrders {
@@ -145,7 +140,7 @@ class GradientCheck {
       case Op::kAdd:
         return add_copies(place, instruction);
       case Op::kReduceScatter:
-        if (is_activation(instruction)) return std::nullopt;
+        if (step_.moves_activations(instruction)) return std::nullopt;
         return scatter(place, instruction);
       default:
         break;
@@ -175,11 +170,6 @@ class GradientCheck {
     if (!is_backward(instruction.op))
       return fault("V10", place, use, -1, "written", "gradients from backward parts only");
     return contribute(place, call, instruction, u);
-  }
-
-  [[nodiscard]] bool is_activation(const Instruction& instruction) const {
-    const Use* data = instruction.find(Role::kData);
-    return data != nullptr && step_.is_kind(*data, MemoryKind::kActivations);
   }
 
   // Contributions

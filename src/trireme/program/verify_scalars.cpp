@@ -55,16 +55,11 @@ class ScalarCheck {
     tokens_over_ = dp;
     loss_over_ = dp | pp;  // it arises in the last stage, on all ranks of a tp group
     norm_over_ = pp | tp | (is_sharded ? dp : 0);
-    const LocalModel& model = step.model();
-    const int last = model.pipeline().num_stages() - 1;
-    const bool trains = step.program.kind == ProgramKind::kTrain;
-    for (const ScheduleStep& entry :
-         model.pipeline().schedule().orders[static_cast<std::size_t>(model.coord().pp)]) {
-      for_each_op(entry, [&](const StageOp& op) {
-        const bool has_head = trains ? makes_input_gradient(op.phase) : op.phase == Phase::kForward;
-        if (op.stage == last && has_head) loss_order_.push_back(op.micro_batch);
-      });
-    }
+    const int last = step.model().pipeline().num_stages() - 1;
+    loss_order_ =
+        step.program.kind == ProgramKind::kTrain
+            ? step.micro_batches(last, makes_input_gradient)
+            : step.micro_batches(last, [](Phase phase) { return phase == Phase::kForward; });
     num_losses_due_ = narrow<int>(loss_order_.size()) * std::max(1, step.wiring.num_head_chunks());
     if (const auto loss = step.program.find_buffer("loss")) loss_range_ = step.program.whole(*loss);
   }
@@ -261,8 +256,7 @@ class ScalarCheck {
 
   /// The host reads the step's loss and token count.
   std::optional<Violation> check_end() {
-    const ProgramKind kind = step_.program.kind;
-    if (kind != ProgramKind::kTrain && kind != ProgramKind::kEval) return std::nullopt;
+    if (!has_loss(step_.program.kind)) return std::nullopt;
     const std::optional<Range> tokens =
         tokens_ == nullptr ? std::nullopt : std::optional(tokens_->range);
     for (const auto& [range, due] : {std::pair(tokens, Summed{Scalar::kTokens, tokens_over_}),

@@ -64,6 +64,10 @@ struct StepView {
     return std::nullopt;
   }
   [[nodiscard]] const LocalModel& model() const { return wiring.model(); }
+  /// Micro-batches of a stage in the order in which this rank runs its ops of the phases due.
+  [[nodiscard]] std::vector<int> micro_batches(int stage, bool (*is_due)(Phase phase)) const;
+  /// A collective on activations.
+  [[nodiscard]] bool moves_activations(const Instruction& instruction) const;
   /// Atoms of operand `use` of the instruction at `at`.
   [[nodiscard]] AtomSpan atoms_of(At at, std::size_t use) const {
     return atoms.of(program.calls[static_cast<std::size_t>(at.call)], at.instruction,

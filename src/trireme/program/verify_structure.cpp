@@ -89,10 +89,8 @@ class PartCount {
 
   /// The wiring has found the part by its layer or by its chunk of tokens.
   static bool is_named_in_full(const Instruction& instruction, const WiredPart& part) {
-    const bool is_of_chunk = part.part == Part::kHeadLogits || part.part == Part::kHeadSums ||
-                             part.part == Part::kHeadLoss;
     return instruction.stage == part.stage &&
-           (is_of_chunk ? instruction.layer : instruction.chunk) == -1;
+           (is_head_shard(part.part) ? instruction.layer : instruction.chunk) == -1;
   }
 
   std::optional<Violation> advance(At at, Op op, const WiredPart& part, Runs& done) const {

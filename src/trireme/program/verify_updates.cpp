@@ -28,9 +28,8 @@ class UpdateCheck {
   std::optional<Violation> run() {
     auto found = step_.find_first([this](At at, const Call&, const Instruction& instruction) {
       if (instruction.op == Op::kOptStep) return update(at, instruction);
-      const Use* data = instruction.find(Role::kData);
-      const bool is_activation = data != nullptr && step_.is_kind(*data, MemoryKind::kActivations);
-      if (instruction.op == Op::kAllGather && !is_activation) return gather(at, instruction);
+      if (instruction.op == Op::kAllGather && !step_.moves_activations(instruction))
+        return gather(at, instruction);
       return check_uses(at, instruction);
     });
     return found ? found : find_stale();

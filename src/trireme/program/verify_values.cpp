@@ -153,8 +153,7 @@ class ValueCheck {
   /// tag that says so.
   std::optional<Violation> pass(At at, const Call& call, const Instruction& instruction) {
     const int number = wiring_.number(instruction);
-    const bool is_edge = instruction.part == Part::kStageIn || instruction.part == Part::kStageOut;
-    if (number < 0 || !is_edge || call.micro_batch < 0) {
+    if (number < 0 || !is_stage_edge(instruction.part) || call.micro_batch < 0) {
       return violation(step_.program, "V16", at,
                        {"no end of a stage of a micro-batch", "STAGE_IN or STAGE_OUT"});
     }

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "trireme/base/errors.h"
+#include "trireme/program/pipeline.h"
 #include "trireme/train/option.h"
 
 namespace trireme {
@@ -174,16 +175,12 @@ OptionValue with_found_paths(OptionValue value, const Option& option, const Sour
   return value;
 }
 
-bool is_csv_path(const OptionValue& value) {
-  const std::string& text = std::get<std::string>(value);
-  return text.find('/') != std::string::npos || text.ends_with(".csv");
-}
-
 Assignment assignment(const Option& option, const toml::node& node, const Source& source,
                       std::string where) {
   OptionValue value = typed_value(option, node, where);
   check_value(option, value, where);
-  const bool is_path = option.is_path || (option.is_csv_or_name && is_csv_path(value));
+  const bool is_path =
+      option.is_path || (option.is_csv_or_name && is_schedule_file(std::get<std::string>(value)));
   if (is_path && !source.overridden.contains(option.name())) {
     value = with_found_paths(std::move(value), option, source, where);
   }

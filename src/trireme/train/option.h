@@ -57,7 +57,7 @@ struct Option {
   std::int64_t list_elems = 0;            ///< required length of a list; 0 = any
   bool is_required = false;
   bool is_path = false;           ///< relative to the config file's folder or the current one
-  bool is_csv_or_name = false;    ///< such a path if it holds a '/' or ends in ".csv", else a name
+  bool is_csv_or_name = false;    ///< such a path if is_schedule_file, else a name
   bool changes_training = false;  ///< part of `training_text`
   /// What is not built yet (so that only the default value is valid); empty = all is built.
   std::string_view unbuilt;

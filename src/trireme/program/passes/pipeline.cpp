@@ -41,17 +41,7 @@ class PipelinePass {
  private:
   [[nodiscard]] std::string prefix(int stage) const { return stage_prefix(stages_, stage); }
   [[nodiscard]] std::string phase_name(Phase phase, int stage) const {
-    switch (phase) {
-      case Phase::kForward:
-        return prefix(stage) + "F";
-      case Phase::kBackward:
-        return prefix(stage) + "B";
-      case Phase::kBackwardInput:
-        return prefix(stage) + "I";
-      case Phase::kBackwardWeight:
-        return prefix(stage) + "W";
-    }
-    return {};
+    return prefix(stage) + phase_letter(phase);
   }
 
   void call(const std::string& name, int micro_batch) {

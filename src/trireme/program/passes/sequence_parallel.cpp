@@ -90,30 +90,18 @@ class SequenceParallelPass {
     return program_.add_buffer(std::move(buffer));
   }
 
-  Instruction collective(Op op, const Range& full, const Range& own) const {
-    Instruction instruction =
-        op == Op::kAllGather
-            ? make(op, {{Role::kShard, Access::kRead, own}, {Role::kData, Access::kWrite, full}})
-            : make(op, {{Role::kData, Access::kRead, full}, {Role::kShard, Access::kWrite, own}});
-    instruction.stream = Stream::kTensor;
-    instruction.comm = Comm{.group = std::string(axis_name(Axis::kTp)),
-                            .dtype = DType::kF32,
-                            .elems = div_exact(full.bytes, dtype_bytes(DType::kF32))};
-    return instruction;
-  }
-
   void scatter(const Instruction& sum) {
     const Range full = sum.find(Role::kData)->range;
     const BufferId own = add_buffer(full.buffer, "own", div_exact(full.bytes, tp_));
     scattered_[full.buffer] = own;
-    out_.push_back(collective(Op::kReduceScatter, full, program_.whole(own)));
+    out_.push_back(reduce_scatter(program_, full, program_.whole(own), axis_name(Axis::kTp)));
   }
 
   /// All tokens of a buffer of which the rank has its share.
   BufferId gather(BufferId own) {
     const Range share = program_.whole(own);
     const BufferId full = add_buffer(own, "all", share.bytes * tp_);
-    out_.push_back(collective(Op::kAllGather, program_.whole(full), share));
+    out_.push_back(all_gather(program_, share, program_.whole(full), axis_name(Axis::kTp)));
     return full;
   }
 

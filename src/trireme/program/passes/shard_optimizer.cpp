@@ -84,13 +84,8 @@ class OptimizerSharding {
   void gather_when_left(std::vector<Instruction>& out, BufferId& open_root,
                         BufferId next_root) const {
     if (open_root >= 0 && open_root != next_root) {
-      const Range root = program_.whole(open_root);
-      Instruction gather =
-          make(Op::kAllGather, {{Role::kShard, Access::kRead, own_range(open_root)},
-                                {Role::kData, Access::kWrite, root}});
-      gather.stream = Stream::kComm;
-      gather.comm = Comm{.group = "dp", .dtype = DType::kF32, .elems = root.bytes / 4};
-      out.push_back(std::move(gather));
+      out.push_back(all_gather(program_, own_range(open_root), program_.whole(open_root),
+                               axis_name(Axis::kDp)));
     }
     open_root = next_root;
   }

@@ -64,35 +64,31 @@ class TensorParallelPass {
 
   /// Each rank has its part of the inner features: outputs are summed, then get their bias.
   void add_row_parallel(Instruction product) {
-    const std::optional<Use> bias = taken(product, Role::kBias);
-    const Range y = product.find(Role::kY)->range;
-    Instruction row_bias = make(Op::kForward, {});
-    row_bias.part = Part::kRowBias;
-    row_bias.layer = product.layer;
-    row_bias.stage = product.stage;
-    row_bias.site = product.part == Part::kProj ? Site::kAttnResidual : Site::kMlpResidual;
-    out_.push_back(std::move(product));
-    add_sum(y);
-    if (!bias) return;
-    row_bias.uses = {*bias, {Role::kY, Access::kReadWrite, y}};
-    out_.push_back(std::move(row_bias));
+    Instruction row_bias{
+        .op = Op::kForward,
+        .part = Part::kRowBias,
+        .layer = product.layer,
+        .stage = product.stage,
+        .site = product.part == Part::kProj ? Site::kAttnResidual : Site::kMlpResidual};
+    add_summed(std::move(product), Role::kBias, std::move(row_bias));
   }
 
   /// Each rank has the rows of its vocabulary and zeros for other tokens.
   void add_embedding(Instruction embed) {
-    const std::optional<Use> positions = taken(embed, Role::kWeight2);
-    const Range y = embed.find(Role::kY)->range;
-    Instruction position = make(Op::kForward, {});
-    position.part = Part::kPosition;
-    position.stage = embed.stage;
-    const std::optional<Use> length =
-        embed.has(Role::kLength) ? std::optional(*embed.find(Role::kLength)) : std::nullopt;
-    out_.push_back(std::move(embed));
+    Instruction position{.op = Op::kForward, .part = Part::kPosition, .stage = embed.stage};
+    if (const Use* length = embed.find(Role::kLength)) position.uses.push_back(*length);
+    add_summed(std::move(embed), Role::kWeight2, std::move(position));
+  }
+
+  /// `partial` without operand `late`, its sum, and `after`, which adds the operand to it once.
+  void add_summed(Instruction partial, Role late, Instruction after) {
+    const std::optional<Use> operand = taken(partial, late);
+    const Range y = partial.find(Role::kY)->range;
+    out_.push_back(std::move(partial));
     add_sum(y);
-    if (!positions) return;
-    position.uses = {*positions, {Role::kY, Access::kReadWrite, y}};
-    if (length) position.uses.push_back(*length);
-    out_.push_back(std::move(position));
+    if (!operand) return;
+    after.uses.insert(after.uses.begin(), {*operand, {Role::kY, Access::kReadWrite, y}});
+    out_.push_back(std::move(after));
   }
 
   // Head

@@ -1,4 +1,4 @@
-// Appends ops to a rank's order. Private to the schedules.
+// Appends ops to a rank's order.
 #pragma once
 
 #include <utility>

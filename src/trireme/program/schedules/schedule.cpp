@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-constexpr std::string_view kPhases = "FBIW";
+constexpr std::string_view kPhases = "FBIW";  // in the order of Phase
 constexpr std::string_view kPairEnd = ")OVERLAP_F_B";
 
 std::string_view trimmed(std::string_view text) {
@@ -47,9 +47,7 @@ std::optional<StageOp> op_of(std::string_view text) {
   if (at == std::string_view::npos) return std::nullopt;
   const auto stage = number_of(text.substr(0, at)), micro_batch = number_of(text.substr(at + 1));
   if (!stage || !micro_batch) return std::nullopt;
-  return StageOp{.phase = static_cast<Phase>(kPhases.find(text[at])),
-                 .stage = *stage,
-                 .micro_batch = *micro_batch};
+  return StageOp{.phase = *parse_phase(text[at]), .stage = *stage, .micro_batch = *micro_batch};
 }
 
 std::optional<ScheduleStep> step_of(std::string_view text) {
@@ -152,9 +150,17 @@ class ScheduleCheck {
 
 }  // namespace
 
+char phase_letter(Phase phase) {
+  return kPhases.at(static_cast<std::size_t>(phase));
+}
+
+std::optional<Phase> parse_phase(char letter) {
+  const std::size_t at = kPhases.find(letter);
+  return at == std::string_view::npos ? std::nullopt : std::optional(static_cast<Phase>(at));
+}
+
 std::string op_text(const StageOp& op) {
-  return fmt::format("{}{}{}", op.stage, kPhases[static_cast<std::size_t>(op.phase)],
-                     op.micro_batch);
+  return fmt::format("{}{}{}", op.stage, phase_letter(op.phase), op.micro_batch);
 }
 
 std::string step_text(const ScheduleStep& step) {

@@ -54,6 +54,14 @@ void for_each_op(const ScheduleStep& step, Visit visit) {
 [[nodiscard]] constexpr bool makes_input_gradient(Phase phase) {
   return phase == Phase::kBackward || phase == Phase::kBackwardInput;
 }
+/// B or W.
+[[nodiscard]] constexpr bool makes_weight_gradient(Phase phase) {
+  return phase == Phase::kBackward || phase == Phase::kBackwardWeight;
+}
+
+/// F, B, I or W, in the grammar below and in the names of a pipeline's templates.
+[[nodiscard]] char phase_letter(Phase phase);
+[[nodiscard]] std::optional<Phase> parse_phase(char letter);
 
 /// The grammar of torch.distributed.pipelining's CSV files: "2F0", "(0F3;3B5)OVERLAP_F_B".
 [[nodiscard]] std::string op_text(const StageOp& op);

@@ -11,12 +11,9 @@ namespace trireme {
 namespace {
 
 const ScheduleKind& kind_named(std::string_view name) {
-  const auto& kinds = schedule_kinds();
-  const auto found = std::find_if(kinds.begin(), kinds.end(),
-                                  [name](const ScheduleKind& kind) { return kind.name == name; });
-  if (found != kinds.end()) return *found;
+  if (const ScheduleKind* const kind = find_schedule_kind(name)) return *kind;
   std::vector<std::string_view> names;
-  for (const ScheduleKind& kind : kinds) names.push_back(kind.name);
+  for (const ScheduleKind& kind : schedule_kinds()) names.push_back(kind.name);
   throw UsageError(fmt::format("[schedule] {}: must be one of {}; did you mean {}?", name,
                                fmt::join(names, ", "), nearest_name(name, names)));
 }
@@ -66,11 +63,18 @@ const std::vector<ScheduleKind>& schedule_kinds() {
   return kinds;
 }
 
+const ScheduleKind* find_schedule_kind(std::string_view name) {
+  const auto& kinds = schedule_kinds();
+  const auto found = std::find_if(kinds.begin(), kinds.end(),
+                                  [name](const ScheduleKind& kind) { return kind.name == name; });
+  return found == kinds.end() ? nullptr : &*found;
+}
+
 Schedule make_schedule(std::string_view name, const ScheduleShape& shape) {
   const ScheduleKind& kind = kind_named(name);
   check_shape(kind, shape);
   return {.name = std::string(name),
-          .num_stages = shape.ranks * (kind.is_bidirectional ? 1 : shape.chunks),
+          .num_stages = num_stages(kind, shape),
           .num_micro_batches = shape.micro_batches,
           .orders = kind.orders(shape)};
 }

@@ -31,6 +31,12 @@ struct ScheduleKind {
 
 /// All of them.
 [[nodiscard]] const std::vector<ScheduleKind>& schedule_kinds();
+/// nullptr if there is none of this name.
+[[nodiscard]] const ScheduleKind* find_schedule_kind(std::string_view name);
+/// Stages that all ranks hold together.
+[[nodiscard]] constexpr int num_stages(const ScheduleKind& kind, const ScheduleShape& shape) {
+  return shape.ranks * (kind.is_bidirectional ? 1 : shape.chunks);
+}
 
 /// The orders of all ranks. Throws UsageError for an unknown name (naming the nearest), for a
 /// number of chunks that the schedule does not have, and for a number of micro-batches that it does
