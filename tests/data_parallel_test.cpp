@@ -34,25 +34,6 @@ ModelSpec gpt2() {
 constexpr Batch kBatch{.seq = 11, .micro_batch = 1, .global_batch = 12};
 const HarnessOptions kFiveSteps{.steps = 5};
 
-void expect_equal_bits(const HarnessResult& a, const HarnessResult& b) {
-  EXPECT_EQ(a.losses, b.losses);
-  EXPECT_EQ(a.grad_norms, b.grad_norms);
-  EXPECT_EQ(first_difference(a.first_gradients, b.first_gradients), "");
-  EXPECT_EQ(first_difference(a.weights, b.weights), "");
-  EXPECT_EQ(first_difference(a.moments, b.moments), "");
-}
-
-/// GPT-2's key biases have no gradient but rounding (softmax ignores a constant), which AdamW turns
-/// into steps.
-NamedTensors without_key_bias(NamedTensors tensors) {
-  for (auto& [name, values] : tensors) {
-    if (!name.ends_with("attn.c_attn.bias")) continue;
-    const auto third = static_cast<std::ptrdiff_t>(values.size() / 3);
-    values.erase(values.begin() + third, values.begin() + 2 * third);
-  }
-  return tensors;
-}
-
 void expect_equal_to_rounding(const HarnessResult& run, const HarnessResult& reference) {
   EXPECT_NEAR(run.losses.back(), reference.losses.back(), 1e-5);
   const TensorError gradients = largest_error(run.first_gradients, reference.first_gradients);

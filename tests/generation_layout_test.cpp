@@ -1,15 +1,14 @@
 // One rank against every layout: logits and tokens of generation.
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <cstring>
 #include <map>
-#include <ostream>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "layout_models.h"
 #include "trireme/base/errors.h"
 #include "trireme/base/philox.h"
 #include "trireme/execute/generator.h"
@@ -18,41 +17,10 @@
 namespace trireme {
 namespace {
 
+using namespace layout_models;  // NOLINT(google-build-using-namespace)
+
 using Logits = std::vector<float>;
 using Tokens = std::vector<std::int32_t>;
-
-/// Every size divides by 4, for tensor parallelism, except the vocabulary; grouped heads.
-ModelSpec llama() {
-  return resolved({.family = Family::kLlama,
-                   .layers = 4,
-                   .hidden = 24,
-                   .heads = 8,
-                   .kv_heads = 4,
-                   .head_dim = 6,
-                   .ffn = 36,
-                   .vocab = 31,
-                   .max_seq = 16});
-}
-ModelSpec qwen() {
-  ModelSpec spec = llama();
-  spec.tied = true;
-  spec.qkv_bias = true;
-  spec.qk_norm = true;
-  return resolved(spec);
-}
-ModelSpec gpt2() {
-  return resolved({.family = Family::kGpt2,
-                   .layers = 4,
-                   .hidden = 24,
-                   .heads = 4,
-                   .vocab = 31,
-                   .max_seq = 16,
-                   .dropout = 0.1});
-}
-
-ModelSpec spec_of(const std::string& model) {
-  return model == "llama" ? llama() : model == "qwen" ? qwen() : gpt2();
-}
 
 /// A function of the tensor's name: around 1 for norms, so that no layer dies, and noise for the
 /// rest, so that biases count and attention is not uniform.
@@ -100,15 +68,6 @@ Tokens greedy_tokens(Generator& generator) {
     return true;
   });
   return tokens;
-}
-
-struct Case {
-  std::string layout;  ///< layout text
-  std::string model;   ///< "llama", "qwen" or "gpt2"
-};
-
-void PrintTo(const Case& test, std::ostream* out) {
-  *out << test.model << " " << test.layout;
 }
 
 Generator& one_rank(const std::string& model) {
@@ -173,13 +132,6 @@ std::vector<Case> cases() {
     }
   }
   return all;
-}
-
-std::string case_name(const testing::TestParamInfo<Case>& info) {
-  std::string name = info.param.model + "_" + info.param.layout;
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return std::isalnum(c) == 0; }, '_');
-  return name;
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GenerationLayout, testing::ValuesIn(cases()), case_name);

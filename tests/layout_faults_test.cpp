@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "layout_models.h"
 #include "step_harness.h"
 #include "trireme/base/errors.h"
 #include "trireme/program/schedules/schedules.h"
@@ -12,26 +13,13 @@
 namespace trireme {
 namespace {
 
+constexpr std::int64_t kMaxSeq = 160;
+
 ModelSpec gpt2() {
-  return resolved({.family = Family::kGpt2,
-                   .layers = 4,
-                   .hidden = 24,
-                   .heads = 4,
-                   .vocab = 31,
-                   .max_seq = 160,
-                   .tied = true,
-                   .dropout = 0.1});
+  return layout_models::gpt2(kMaxSeq);
 }
 ModelSpec llama(std::int64_t vocab) {
-  return resolved({.family = Family::kLlama,
-                   .layers = 4,
-                   .hidden = 24,
-                   .heads = 8,
-                   .kv_heads = 4,
-                   .head_dim = 6,
-                   .ffn = 36,
-                   .vocab = vocab,
-                   .max_seq = 160});
+  return layout_models::llama(vocab, kMaxSeq);
 }
 
 constexpr Batch kBatch{.seq = 12, .micro_batch = 1, .global_batch = 8};

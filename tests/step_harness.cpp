@@ -6,6 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include <gtest/gtest.h>
+
 #include "trireme/base/philox.h"
 #include "trireme/base/units.h"
 #include "trireme/comm/threads/run_ranks.h"
@@ -241,6 +243,23 @@ std::string first_difference(const NamedTensors& a, const NamedTensors& b) {
       return name;
   }
   return a.size() == b.size() ? "" : "the number of tensors";
+}
+
+void expect_equal_bits(const HarnessResult& run, const HarnessResult& due) {
+  EXPECT_EQ(run.losses, due.losses);
+  EXPECT_EQ(run.grad_norms, due.grad_norms);
+  EXPECT_EQ(first_difference(run.first_gradients, due.first_gradients), "");
+  EXPECT_EQ(first_difference(run.weights, due.weights), "");
+  EXPECT_EQ(first_difference(run.moments, due.moments), "");
+}
+
+NamedTensors without_key_bias(NamedTensors tensors) {
+  for (auto& [name, values] : tensors) {
+    if (!name.ends_with("attn.c_attn.bias")) continue;
+    const auto third = static_cast<std::ptrdiff_t>(values.size() / 3);
+    values.erase(values.begin() + third, values.begin() + 2 * third);
+  }
+  return tensors;
 }
 
 TensorError largest_error(const NamedTensors& value, const NamedTensors& reference) {

@@ -65,6 +65,14 @@ struct HarnessResult {
 /// Name of the first tensor that differs in any bit or is missing; empty if none.
 [[nodiscard]] std::string first_difference(const NamedTensors& a, const NamedTensors& b);
 
+/// Expects losses, norms, first gradients, weights and moments to be alike in every
+/// bit.
+void expect_equal_bits(const HarnessResult& run, const HarnessResult& due);
+
+/// GPT-2's key biases have no gradient but rounding (softmax ignores a constant), which AdamW turns
+/// into steps.
+[[nodiscard]] NamedTensors without_key_bias(NamedTensors tensors);
+
 /// Largest error / max(largest element of the tensor, 1e-3 * largest element of all tensors), and
 /// its tensor.
 struct TensorError {

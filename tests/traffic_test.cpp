@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "layout_models.h"
 #include "step_harness.h"
 
 namespace trireme {
@@ -11,15 +12,7 @@ namespace {
 constexpr std::int64_t kFloat = 4, kDouble = 8;
 
 ModelSpec llama() {
-  return resolved({.family = Family::kLlama,
-                   .layers = 4,
-                   .hidden = 24,
-                   .heads = 8,
-                   .kv_heads = 4,
-                   .head_dim = 6,
-                   .ffn = 36,
-                   .vocab = 32,
-                   .max_seq = 16});
+  return layout_models::llama(32);
 }
 
 /// T = 12 tokens of 1 sequence a micro-batch, 8 micro-batches.

@@ -55,18 +55,14 @@ void PrintTo(const Case& test, std::ostream* out) {
   *out << test.model << " " << test.layout;
 }
 
-std::vector<Program> all_ranks(Program (*build)(const BuildRequest&), const Case& of) {
+std::vector<Program> programs_of(Program (*build)(const BuildRequest&), const Case& of) {
   BuildRequest request{.spec = of.model == "llama"  ? llama()
                                : of.model == "qwen" ? qwen()
                                                     : gpt2(),
                        .layout = {},
                        .batch = {.seq = kMaxSeq}};
   parse_layout_text(of.layout, request.layout, request.batch);
-  std::vector<Program> programs;
-  for (request.rank = 0; request.rank < request.layout.world(); ++request.rank) {
-    programs.push_back(build(request));
-  }
-  return programs;
+  return all_ranks(request, build);
 }
 
 class GenerationPrograms : public testing::TestWithParam<Case> {
@@ -76,15 +72,11 @@ class GenerationPrograms : public testing::TestWithParam<Case> {
     return request().layout.mesh().coord_of(static_cast<int>(rank)).pp;
   }
 
-  const std::vector<Program> prefill_ = all_ranks(build_prefill, GetParam());  ///< by rank
-  const std::vector<Program> decode_ = all_ranks(build_decode, GetParam());
+  const std::vector<Program> prefill_ = programs_of(build_prefill, GetParam());  ///< by rank
+  const std::vector<Program> decode_ = programs_of(build_decode, GetParam());
 };
 
 /// Violation text, or "" for none.
-std::string fault(const std::optional<Violation>& violation) {
-  return violation ? violation->rule + ": " + violation->message : "";
-}
-
 TEST_P(GenerationPrograms, OfAllRanksVerify) {
   EXPECT_EQ(fault(verify(prefill_)), "");
   EXPECT_EQ(fault(verify(decode_)), "");
@@ -184,7 +176,7 @@ std::string case_name(const testing::TestParamInfo<Case>& info) {
 INSTANTIATE_TEST_SUITE_P(All, GenerationPrograms, testing::ValuesIn(cases()), case_name);
 
 TEST(DecodePrograms, WithoutTheSumOfTheLogitsAreRefused) {
-  std::vector<Program> programs = all_ranks(build_decode, {"pp=2 tp=2", "llama"});
+  std::vector<Program> programs = programs_of(build_decode, {"pp=2 tp=2", "llama"});
   for (Program& program : programs) {
     const std::optional<BufferId> logits = program.find_buffer("logits");
     for (Template& item : program.templates) {

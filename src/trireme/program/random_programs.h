@@ -2,14 +2,16 @@
 #pragma once
 
 #include <algorithm>
-#include <optional>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "trireme/base/units.h"
-#include "trireme/program/build.h"
+#include "trireme/program/pipeline.h"
+#include "trireme/program/place.h"
 #include "trireme/program/schedules/schedules.h"
+#include "trireme/program/test_programs.h"
+#include "trireme/program/unit_clock.h"
 #include "trireme/program/verify.h"
 
 namespace trireme {
@@ -119,18 +121,46 @@ inline BuildRequest random_request(Draw& draw) {
   return random_request(draw, degrees);
 }
 
-inline std::vector<Program> all_ranks(BuildRequest request) {
-  std::vector<Program> programs;
-  for (int rank = 0; rank < request.layout.world(); ++rank) {
-    request.rank = rank;
-    programs.push_back(build_train(request));
-  }
-  return programs;
+/// How a failure names the request that a seed draws.
+inline std::string what(unsigned seed, const BuildRequest& request) {
+  return "seed " + std::to_string(seed) + ": " + layout_text(request.layout, request.batch);
 }
 
-/// Violation text, or "" for none.
-inline std::string fault(const std::optional<Violation>& violation) {
-  return violation ? violation->rule + ": " + violation->message : "";
+/// When the schedule of a request is done with every op of a unit; a micro-batch is one without a
+/// pipeline.
+inline double due_makespan(const BuildRequest& request) {
+  const Layout& layout = request.layout;
+  const int num_micro_batches =
+      narrow<int>(request.batch.global_batch / (request.batch.micro_batch * layout.dp));
+  if (layout.pp == 1) return num_micro_batches;
+  const Pipeline pipeline(request.spec, layout, num_micro_batches);
+  Schedule schedule = one_by_one(pipeline.schedule());
+  const auto has_nothing_to_do = [&](const ScheduleStep& step) {
+    const StageLayers& layers = pipeline.stage(step.op.stage);
+    return step.op.phase == Phase::kBackwardWeight && layers.begin == layers.end;
+  };
+  for (Order& order : schedule.orders) std::erase_if(order, has_nothing_to_do);
+  return run_virtual_clock(schedule, kUnits).makespan;
+}
+
+/// "" if the programs of all ranks verify, are placed apart, and take on a unit clock as long as
+/// their schedule; else what is wrong. Messages of pairs leave at the pair's end, so that those
+/// schedules may take a little longer.
+inline std::string fault_of_world(const BuildRequest& request) {
+  const std::vector<Program> programs = all_ranks(request);
+  if (const auto violation = verify(programs)) return fault(violation);
+  for (const Program& program : programs) {
+    const std::vector<const Program*> alone = {&program};
+    if (const auto violation = verify_placement(alone, place(alone))) return fault(violation);
+  }
+  const CallSeconds unit_each = [](const Program&, const Call& call) {
+    return call.micro_batch < 0 ? 0.0 : 1.0;
+  };
+  const CallSeconds seconds = request.layout.pp > 1 ? unit_seconds : unit_each;
+  const double found = run_step_clock(programs, seconds).makespan, due = due_makespan(request);
+  const bool has_pairs = request.layout.schedule.starts_with("dualpipe");
+  if (found == due || (has_pairs && found > due && found <= 1.1 * due)) return "";
+  return "makespan " + std::to_string(found) + " instead of " + std::to_string(due);
 }
 
 }  // namespace trireme

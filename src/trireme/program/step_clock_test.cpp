@@ -10,15 +10,14 @@
 #include <gtest/gtest.h>
 
 #include "trireme/base/errors.h"
+#include "trireme/base/sanitized.h"
 #include "trireme/program/build.h"
 #include "trireme/program/schedules/schedules.h"
-#include "trireme/program/schedules/virtual_clock.h"
 #include "trireme/program/test_programs.h"
+#include "trireme/program/unit_clock.h"
 
 namespace trireme {
 namespace {
-
-constexpr ScheduleCosts kUnits{};
 
 ScheduleShape shape_of(const ScheduleKind& kind, int ranks, int micro_batches, int chunks) {
   return {.ranks = ranks,
@@ -32,37 +31,15 @@ const ScheduleKind& kind_of(std::string_view name) {
 
 /// Programs of all ranks of a pipeline alone, a layer a stage.
 std::vector<Program> built(const ScheduleKind& kind, const ScheduleShape& shape) {
-  BuildRequest request{
-      .spec = resolved({.layers = num_stages(kind, shape),
-                        .hidden = 4,
-                        .heads = 2,
-                        .ffn = 4,
-                        .vocab = 5,
-                        .max_seq = 4}),
-      .layout = {.pp = shape.ranks, .schedule = std::string(kind.name), .chunks = shape.chunks},
-      .batch = {.seq = 4, .global_batch = shape.micro_batches}};
-  std::vector<Program> programs;
-  for (request.rank = 0; request.rank < shape.ranks; ++request.rank)
-    programs.push_back(build_train(request));
-  return programs;
-}
-
-double unit_seconds(const Program& program, const Call& call) {
-  const auto op = stage_op_of(program, call);
-  if (!op) return 0;
-  return op->phase == Phase::kBackward ? kUnits.input + kUnits.weight : 1;
-}
-
-/// Forwards and backwards that may run together run one after the other: one device has one
-/// compute stream.
-Schedule one_by_one(Schedule schedule) {
-  for (Order& order : schedule.orders) {
-    Order flat;
-    for (const ScheduleStep& step : order)
-      for_each_op(step, [&](const StageOp& op) { flat.push_back({.op = op}); });
-    order = std::move(flat);
-  }
-  return schedule;
+  return all_ranks(
+      {.spec = resolved({.layers = num_stages(kind, shape),
+                         .hidden = 4,
+                         .heads = 2,
+                         .ffn = 4,
+                         .vocab = 5,
+                         .max_seq = 4}),
+       .layout = {.pp = shape.ranks, .schedule = std::string(kind.name), .chunks = shape.chunks},
+       .batch = {.seq = 4, .global_batch = shape.micro_batches}});
 }
 
 /// Calls `check(kind, shape)` for shapes that the schedule allows.
@@ -157,12 +134,10 @@ TEST(StepClock, OfProgramsHasThePublishedMakespans) {
 }
 
 TEST(StepClock, TensorAndDataParallelRanksTakeAsLongAsOne) {
-  BuildRequest request{
-      .spec = resolved({.layers = 2, .hidden = 4, .heads = 2, .ffn = 4, .vocab = 5, .max_seq = 4}),
-      .layout = {.pp = 2, .dp = 2, .tp = 2, .sp = true},
-      .batch = {.seq = 4, .global_batch = 8}};
-  std::vector<Program> programs;
-  for (request.rank = 0; request.rank < 8; ++request.rank) programs.push_back(build_train(request));
+  const std::vector<Program> programs = all_ranks(
+      {.spec = resolved({.layers = 2, .hidden = 4, .heads = 2, .ffn = 4, .vocab = 5, .max_seq = 4}),
+       .layout = {.pp = 2, .dp = 2, .tp = 2, .sp = true},
+       .batch = {.seq = 4, .global_batch = 8}});
   const StepClock clock = run_step_clock(programs, unit_seconds);
   EXPECT_EQ(clock.makespan, 3 * 4 + 3);
   EXPECT_EQ(clock.busy, std::vector<double>(8, 12));

@@ -1,17 +1,14 @@
 // Small build requests for tests.
 #pragma once
 
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "trireme/program/build.h"
+#include "trireme/program/verify.h"
 
 namespace trireme {
-
-// Sanitized builds are many times slower and look for other faults: fewer programs show those as
-// well.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kIsSanitized = true;
-#else
-inline constexpr bool kIsSanitized = false;
-#endif
 
 [[nodiscard]] inline ModelSpec small_llama() {
   return resolved({.family = Family::kLlama,
@@ -34,6 +31,23 @@ inline constexpr bool kIsSanitized = false;
                    .max_seq = 16,
                    .tied = true,
                    .dropout = 0.1});
+}
+
+/// Programs of `build` for every rank of the request's layout, by rank.
+template <typename Build>
+[[nodiscard]] std::vector<Program> all_ranks(BuildRequest request, Build build) {
+  std::vector<Program> programs;
+  for (request.rank = 0; request.rank < request.layout.world(); ++request.rank)
+    programs.push_back(build(request));
+  return programs;
+}
+[[nodiscard]] inline std::vector<Program> all_ranks(const BuildRequest& request) {
+  return all_ranks(request, [](const BuildRequest& of_rank) { return build_train(of_rank); });
+}
+
+/// Violation text, or "" for none.
+[[nodiscard]] inline std::string fault(const std::optional<Violation>& violation) {
+  return violation ? violation->rule + ": " + violation->message : "";
 }
 
 [[nodiscard]] inline BuildRequest small_request(Layout layout, Batch batch,

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "trireme/base/sanitized.h"
 #include "trireme/program/text.h"
 #include "trireme/program/verify_test_programs.h"
 

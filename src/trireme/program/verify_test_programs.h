@@ -21,18 +21,11 @@ using Programs = std::vector<Program>;
 /// Programs of all ranks: `num_micro_batches` micro-batches of `num_sequences` sequences each.
 inline Programs trained(Layout layout, std::int64_t num_micro_batches = 3,
                         ModelSpec spec = small_llama(), std::int64_t num_sequences = 1) {
-  Programs programs;
-  BuildRequest request =
-      small_request(layout,
-                    {.seq = 8,
-                     .micro_batch = num_sequences,
-                     .global_batch = layout.dp * num_micro_batches * num_sequences},
-                    spec);
-  for (int rank = 0; rank < layout.world(); ++rank) {
-    request.rank = rank;
-    programs.push_back(build_train(request));
-  }
-  return programs;
+  return all_ranks(small_request(layout,
+                                 {.seq = 8,
+                                  .micro_batch = num_sequences,
+                                  .global_batch = layout.dp * num_micro_batches * num_sequences},
+                                 spec));
 }
 
 inline const Layout kOneRank{};
