@@ -1,25 +1,30 @@
-// Tokens per second of one rank's training step beside the sum of its matrix products alone, in one
-// run.
+// Tokens per second of one rank's training step beside its matrix products alone, through the same
+// seam and through plain oneDNN, in one run.
 //
-//     build/release/trireme_bench_step [--layers 12] [--repetitions 3] [--threads 1,2] [--seq 1024]
-//     [--micro-batch 4]
+//     build/release/trireme_bench_step [--models gpt2,llama] [--types fp32,bf16] [--threads 1,2]
+//         [--repetitions 3] [--micro-batch 4] [--seq 1024] [--json FILE]
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
+#include <fstream>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "trireme/base/bf16.h"
 #include "trireme/base/philox.h"
 #include "trireme/base/units.h"
 #include "trireme/execute/cpu/cpu_backend.h"
 #include "trireme/execute/cpu/threads.h"
 #include "trireme/execute/rank_executor.h"
+#include "trireme/kernels/cpu/matmul.h"
 #include "trireme/model/flops.h"
 #include "trireme/program/build.h"
 #include "trireme/program/model_parts.h"
@@ -62,19 +67,18 @@ class RandomTokens final : public BatchSource {
 /// The matrix products of a program, each as often as the step runs it, on random data.
 class ProductsAlone {
  public:
-  explicit ProductsAlone(const Program& program) {
+  ProductsAlone(const Program& program, kernels::MatmulEngine engine, DType dtype)
+      : engine_(engine), dtype_(dtype) {
     const ModelSpec& spec = program.request.spec;
     const std::int64_t tokens = token_shape(program).tokens();
     for_each_instruction(program, [&](const Call&, int, const Instruction& instruction, int) {
-      const bool is_linear = instruction.part == Part::kQkv || instruction.part == Part::kProj ||
-                             instruction.part == Part::kMlpUp || instruction.part == Part::kMlpDown;
-      if (is_linear) {
+      if (is_linear(instruction.part)) {
         const LinearShape linear = linear_shape(spec, instruction.part);
         add(kind_of(instruction.op), tokens, linear.out, linear.in);
       }
       if (instruction.part == Part::kHead) add_head(spec, tokens);
     });
-    const auto fill = [&](std::vector<float>& values, std::int64_t elems, std::uint64_t key) {
+    const auto fill = [](std::vector<float>& values, std::int64_t elems, std::uint64_t key) {
       values.resize(static_cast<std::size_t>(elems));
       for (std::size_t i = 0; i < values.size(); ++i) {
         values[i] = uniform_from_bits(philox(key, philox_counter(i, 0))[0]) - 0.5F;
@@ -83,6 +87,10 @@ class ProductsAlone {
     fill(a_, elems_[0], 3);
     fill(b_, elems_[1], 4);
     fill(c_, elems_[2], 5);
+    if (dtype == DType::kBf16) {
+      narrow_in_place(a_);
+      narrow_in_place(b_);
+    }
     scratch_.resize(static_cast<std::size_t>(scratch_bytes_) + 64);
   }
 
@@ -96,6 +104,13 @@ class ProductsAlone {
   [[nodiscard]] double flops() const { return flops_; }
 
  private:
+  static void narrow_in_place(std::vector<float>& values) {
+    auto* const bytes = reinterpret_cast<std::byte*>(values.data());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const Bf16 rounded = to_bf16(values[i]);
+      std::memcpy(bytes + i * sizeof(Bf16), &rounded, sizeof(Bf16));
+    }
+  }
   void add_head(const ModelSpec& spec, std::int64_t tokens) {
     constexpr std::int64_t kChunk = 256;
     for (const auto kind : {kernels::MatmulKind::kForward, kernels::MatmulKind::kInputGrad,
@@ -114,7 +129,7 @@ class ProductsAlone {
     auto& made = made_[{static_cast<int>(kind), m, n, k}];
     if (made == nullptr) {
       made = std::make_unique<kernels::Matmul>(
-          kernels::MatmulShape{.kind = kind, .m = m, .n = n, .k = k});
+          kernels::MatmulShape{.kind = kind, .m = m, .n = n, .k = k, .dtype = dtype_}, engine_);
       scratch_bytes_ = std::max(scratch_bytes_, made->scratch_bytes());
       const bool is_forward = kind == kernels::MatmulKind::kForward;
       const bool is_weight = kind == kernels::MatmulKind::kWeightGrad;
@@ -126,6 +141,8 @@ class ProductsAlone {
     flops_ += 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   }
 
+  kernels::MatmulEngine engine_;
+  DType dtype_;
   std::map<std::tuple<int, std::int64_t, std::int64_t, std::int64_t>,
            std::unique_ptr<kernels::Matmul>>
       made_;
@@ -137,14 +154,44 @@ class ProductsAlone {
   std::vector<std::byte> scratch_;
 };
 
-void bench(const ModelSpec& spec, const Batch& batch, int threads, int repetitions) {
-  set_rank_threads(threads, false);
-  Program program = build_train({.spec = spec, .layout = {}, .batch = batch});
-  set_workspace_bytes(program, cpu_workspace_bytes(program, threads));
+struct Case {
+  std::string model;
+  DType dtype = DType::kF32;
+  int threads = 1;
+  int repetitions = 3;
+  Batch batch = {};
+};
+
+ModelSpec spec_of(const std::string& model, std::int64_t seq) {
+  if (model == "llama") {
+    return resolved({.family = Family::kLlama,
+                     .layers = 8,
+                     .hidden = 512,
+                     .heads = 8,
+                     .kv_heads = 4,
+                     .ffn = 1408,
+                     .vocab = 32000,
+                     .max_seq = seq});
+  }
+  return resolved({.family = Family::kGpt2,
+                   .layers = 12,
+                   .hidden = 768,
+                   .heads = 12,
+                   .vocab = 50257,
+                   .max_seq = std::max<std::int64_t>(seq, 1024),
+                   .tied = true});
+}
+
+nlohmann::json bench(const Case& of) {
+  set_rank_threads(of.threads, false);
+  const ModelSpec spec = spec_of(of.model, of.batch.seq);
+  Program program =
+      build_train({.spec = spec, .layout = {}, .batch = of.batch, .compute = of.dtype});
+  set_workspace_bytes(program, cpu_workspace_bytes(program, of.threads));
   require_valid(verify({program}));
   const Placement placement = place({&program});
   std::vector<std::unique_ptr<Backend>> backends;
-  backends.push_back(std::make_unique<CpuBackend>(program, threads));
+  backends.push_back(make_cpu_backend(program, of.threads));
   RankExecutor executor({&program}, placement, std::move(backends), {}, {});
   ModelState(program, executor, 0).initialize(1);
   const auto hyper = executor.values<double>(0, program.whole(*program.find_buffer("hyper")));
@@ -152,52 +199,87 @@ void bench(const ModelSpec& spec, const Batch& batch, int threads, int repetitio
                                                           0.1,  0.1, 0.05, 1.0};
   std::copy(values.begin(), values.end(),
             hyper.begin());  // lr, betas, eps, decay, corrections, clip
-  RandomTokens source(spec.vocab, batch.tokens_per_step());
-  ProductsAlone products(program);
-  std::vector<double> step_seconds, product_seconds;
+  RandomTokens source(spec.vocab, of.batch.tokens_per_step());
+  ProductsAlone products(program, kernels::MatmulEngine::kBest, of.dtype);
+  // Plain oneDNN multiplies bf16 where it has AMX, else the same shapes in fp32.
+  const bool has_library = of.dtype == DType::kF32 || kernels::has_bf16_products();
+  ProductsAlone library(program, kernels::MatmulEngine::kLibrary,
+                        has_library ? of.dtype : DType::kF32);
+  std::vector<double> step_seconds, product_seconds, library_seconds;
   executor.run(0, {.source = &source, .step = 1});
-  for (int i = 0; i < repetitions; ++i) {  // interleaved, so that both meet the same noise
+  for (int i = 0; i < of.repetitions; ++i) {  // interleaved, so that all meet the same noise
     step_seconds.push_back(
         seconds_of([&] { executor.run(0, {.source = &source, .step = i + 2}); }));
     product_seconds.push_back(seconds_of([&] { products.run(); }));
+    library_seconds.push_back(seconds_of([&] { library.run(); }));
   }
-  const double tokens = static_cast<double>(batch.tokens_per_step());
+  const double tokens = static_cast<double>(of.batch.tokens_per_step());
   const double step = median(step_seconds), alone = median(product_seconds);
-  const double flops = static_cast<double>(flops_per_token(spec, batch.seq).causal()) * tokens;
-  fmt::print("{:>7} {:>12.1f} {:>10.2f} {:>14.1f} {:>14.1f} {:>17.1f} {:>16.3f} {:>11}\n", threads,
-             tokens / step, step, flops / step * 1e-9, tokens / alone,
-             products.flops() / alone * 1e-9, alone / step, format_bytes(executor.arena_bytes()));
+  const double flops = static_cast<double>(flops_per_token(spec, of.batch.seq).causal()) * tokens;
+  return {{"model", of.model},
+          {"parameters", ParameterTable(spec).num_elems()},
+          {"dtype", dtype_name(of.dtype)},
+          {"threads", of.threads},
+          {"tokens_per_s", tokens / step},
+          {"step_s", step},
+          {"model_gflop_per_s", flops / step * 1e-9},
+          {"products_gflop_per_s", products.flops() / alone * 1e-9},
+          {"products_to_step", alone / step},
+          {"onednn_to_products", median(library_seconds) / alone},
+          {"onednn_dtype", dtype_name(has_library ? of.dtype : DType::kF32)},
+          {"memory_bytes", executor.arena_bytes()}};
+}
+
+void print_row(const nlohmann::json& row) {
+  fmt::print(
+      "{:<6} {:<5} {:>7} {:>10.1f} {:>8.2f} {:>13.1f} {:>16.1f} {:>13.3f} {:>15.3f} {:>10}\n",
+      row["model"].get<std::string>(), row["dtype"].get<std::string>(), row["threads"].get<int>(),
+      row["tokens_per_s"].get<double>(), row["step_s"].get<double>(),
+      row["model_gflop_per_s"].get<double>(), row["products_gflop_per_s"].get<double>(),
+      row["products_to_step"].get<double>(), row["onednn_to_products"].get<double>(),
+      format_bytes(row["memory_bytes"].get<std::int64_t>()));
 }
 
 int run(int argc, char** argv) {
-  CLI::App app(
-      "Tokens per second of a GPT-2 124M training step in fp32, beside its matrix products alone");
-  std::int64_t layers = 12, seq = 1024, micro_batch = 4;
-  int repetitions = 3;
+  CLI::App app("Tokens per second of a training step, beside its matrix products alone");
+  std::vector<std::string> models = {"gpt2", "llama"}, types = {"fp32", "bf16"};
   std::vector<int> threads = {1, 2};
-  app.add_option("--layers", layers, "layers (12 = GPT-2 124M)");
+  std::int64_t seq = 1024, micro_batch = 4;
+  int repetitions = 3;
+  std::string json_path;
+  app.add_option("--models", models, "gpt2 (124M), llama (8 layers of 512)")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"gpt2", "llama"}));
+  app.add_option("--types", types, "fp32, bf16")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"fp32", "bf16"}));
+  app.add_option("--threads", threads, "threads of the rank")->delimiter(',');
   app.add_option("--seq", seq, "tokens of a sequence");
   app.add_option("--micro-batch", micro_batch, "sequences of a step");
   app.add_option("--repetitions", repetitions, "measured steps after one that is not");
-  app.add_option("--threads", threads, "threads of the rank")->delimiter(',');
+  app.add_option("--json", json_path, "file for the results");
   CLI11_PARSE(app, argc, argv);
-  const ModelSpec spec = resolved({.family = Family::kGpt2,
-                                   .layers = layers,
-                                   .hidden = 768,
-                                   .heads = 12,
-                                   .vocab = 50257,
-                                   .max_seq = std::max<std::int64_t>(seq, 1024),
-                                   .tied = true});
-  fmt::print("GPT-2, {} parameters, batch {} x {}, fp32, {}; medians of {} steps\n",
-             format_count(ParameterTable(spec).num_elems()), micro_batch, seq,
-             kernels::matmul_library_version(), repetitions);
+  fmt::print("batch {} x {}, {}, products of bf16 operands in {}; medians of {} steps\n",
+             micro_batch, seq, kernels::matmul_library_version(), kernels::bf16_matmul_arithmetic(),
+             repetitions);
   fmt::print(
-      "threads step_tokens/s  step_secs  model_GFLOP/s  prod_tokens/s  products_GFLOP/s  "
-      "products/step      memory\n");
-  for (const int count : threads) {
-    bench(spec, {.seq = seq, .micro_batch = micro_batch, .global_batch = micro_batch}, count,
-          repetitions);
+      "model  type  threads  tokens/s   step_s  model_GFLOP/s products_GFLOP/s products/step "
+      "oneDNN/products     memory\n");
+  nlohmann::json rows = nlohmann::json::array();
+  for (const std::string& model : models) {
+    for (const std::string& type : types) {
+      for (const int count : threads) {
+        rows.push_back(bench(
+            {.model = model,
+             .dtype = type == "bf16" ? DType::kBf16 : DType::kF32,
+             .threads = count,
+             .repetitions = repetitions,
+             .batch = {.seq = seq, .micro_batch = micro_batch, .global_batch = micro_batch}}));
+        print_row(rows.back());
+      }
+    }
   }
+  if (!json_path.empty()) std::ofstream(json_path) << rows.dump(2) << "\n";
   return 0;
 }
 

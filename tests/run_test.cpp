@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "step_harness.h"
+#include "trireme/base/bf16.h"
 #include "trireme/base/errors.h"
 #include "trireme/checkpoint/safetensors.h"
 #include "trireme/train/config_file.h"
@@ -121,27 +122,54 @@ min_lr = 1e-3
 };
 
 TEST_F(Runs, StopAndResumeAtAnyStepEqualsTheStraightRunInEveryBit) {
-  Recorder straight;
-  const TrainResult whole = run(config("straight"), straight);
-  ASSERT_EQ(whole.run.step, 8);
-  for (const std::int64_t stop_after : {1, 3, 7}) {
-    SCOPED_TRACE(stop_after);
-    const std::string name = "stopped" + std::to_string(stop_after);
-    Recorder first, second;
-    first.stop_after = stop_after;
-    EXPECT_EQ(run(config(name), first).stop_signal, 15);
-    EXPECT_EQ(first.steps.size(), static_cast<std::size_t>(stop_after));
-    const TrainResult resumed = run(config(name), second);
-    EXPECT_EQ(resumed.run, whole.run);
-    for (std::size_t i = 0; i < second.steps.size(); ++i) {
-      const StepMetrics& expected = straight.steps[static_cast<std::size_t>(stop_after) + i];
-      EXPECT_EQ(second.steps[i].step, expected.step);
-      EXPECT_EQ(second.steps[i].loss, expected.loss);
-      EXPECT_EQ(second.steps[i].lr, expected.lr);
-      EXPECT_EQ(second.steps[i].tokens, expected.tokens);
+  for (const std::string compute : {"fp32", "bf16"}) {
+    SCOPED_TRACE(compute);
+    const auto named = [&](const std::string& name) {
+      return config(name + compute, {{"precision.compute", compute}});
+    };
+    Recorder straight;
+    const TrainResult whole = run(named("straight"), straight);
+    ASSERT_EQ(whole.run.step, 8);
+    for (const std::int64_t stop_after : {1, 3, 7}) {
+      SCOPED_TRACE(stop_after);
+      const std::string name = "stopped" + std::to_string(stop_after);
+      Recorder first, second;
+      first.stop_after = stop_after;
+      EXPECT_EQ(run(named(name), first).stop_signal, 15);
+      EXPECT_EQ(first.steps.size(), static_cast<std::size_t>(stop_after));
+      const TrainResult resumed = run(named(name), second);
+      EXPECT_EQ(resumed.run, whole.run);
+      for (std::size_t i = 0; i < second.steps.size(); ++i) {
+        const StepMetrics& expected = straight.steps[static_cast<std::size_t>(stop_after) + i];
+        EXPECT_EQ(second.steps[i].step, expected.step);
+        EXPECT_EQ(second.steps[i].loss, expected.loss);
+        EXPECT_EQ(second.steps[i].lr, expected.lr);
+        EXPECT_EQ(second.steps[i].tokens, expected.tokens);
+      }
+      expect_equal_files(whole.checkpoint, resumed.checkpoint);
     }
-    expect_equal_files(whole.checkpoint, resumed.checkpoint);
   }
+}
+
+// TensorAuto/OpenTau 185, huggingface/nanotron PR 245: masters and moments passed through bf16.
+TEST_F(Runs, CheckpointsOfBf16HoldMastersAndMomentsInFp32) {
+  Recorder recorder;
+  const TrainResult result = run(config("bf16", {{"precision.compute", "bf16"}}), recorder);
+  const ShardedReader model(result.checkpoint), optimizer(result.checkpoint, "optimizer");
+  ASSERT_EQ(optimizer.names().size(), 3 * model.names().size());
+  bool is_finer = false;
+  for (const std::string& name : model.names()) {
+    EXPECT_EQ(model.at(name).dtype, DType::kBf16) << name;
+    for (const char* const suffix : {".master", ".m", ".v"})
+      EXPECT_EQ(optimizer.at(name + suffix).dtype, DType::kF32) << name << suffix;
+    const auto weights = read_tensor(model, name, model.at(name).shape);
+    const auto masters = read_tensor(optimizer, name + ".master", model.at(name).shape);
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      EXPECT_EQ(weights[i], to_float(to_bf16(masters[i]))) << name;
+      is_finer = is_finer || weights[i] != masters[i];
+    }
+  }
+  EXPECT_TRUE(is_finer);
 }
 
 TEST_F(Runs, MetricsOfAResumedRunHoldEachStepOnce) {
@@ -241,15 +269,18 @@ TEST_F(Runs, ANonFiniteLossStopsTheRunNamingStepAndRankAndKeepsTheCheckpoint) {
 
 TEST_F(Runs, ANonFiniteLossIsSkippedAndCountedIfAskedTo) {
   Recorder recorder;
-  const TrainConfig wild = config("wild", {{"optimizer.lr", "1e30"},
-                                           {"optimizer.clip", "0"},
-                                           {"lr.warmup_steps", "0"},
-                                           {"run.on_nonfinite", "skip"}});
-  const TrainResult result = run(wild, recorder);
-  EXPECT_EQ(result.run.step, 8);
-  EXPECT_GT(result.run.skipped, 0);
-  EXPECT_EQ(result.run.updates + result.run.skipped, 8);
-  EXPECT_EQ(recorder.steps.back().skipped, result.run.skipped);
+  for (const std::string compute : {"fp32", "bf16"}) {
+    const TrainConfig wild = config("wild" + compute, {{"optimizer.lr", "1e30"},
+                                                       {"optimizer.clip", "0"},
+                                                       {"lr.warmup_steps", "0"},
+                                                       {"precision.compute", compute},
+                                                       {"run.on_nonfinite", "skip"}});
+    const TrainResult result = run(wild, recorder);
+    EXPECT_EQ(result.run.step, 8);
+    EXPECT_GT(result.run.skipped, 0);
+    EXPECT_EQ(result.run.updates + result.run.skipped, 8);
+    EXPECT_EQ(recorder.steps.back().skipped, result.run.skipped);
+  }
 }
 
 TEST_F(Runs, TokensOfAStepAreCountedOnceWhateverTheLayout) {

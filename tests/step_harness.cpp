@@ -134,7 +134,7 @@ class HarnessRank {
       if (step == 0) collect(StateKind::kGradient, "", result.first_gradients);
       if (options_.eval_every > 0 && (step + 1) % options_.eval_every == 0) evaluate(result);
     }
-    collect(StateKind::kParameter, "", result.weights);
+    collect(StateKind::kMaster, "", result.weights);
     collect(StateKind::kMoment1, ".m", result.moments);
     collect(StateKind::kMoment2, ".v", result.moments);
     const auto rank = static_cast<std::size_t>(rank_);
@@ -221,7 +221,8 @@ ModelSpec small_llama() {
 HarnessResult run_steps(const ModelSpec& spec, const Layout& layout, const Batch& batch,
                         const HarnessOptions& options) {
   check_layout(spec, layout, batch);
-  const auto ranks = plan({.spec = spec, .layout = layout, .batch = batch}, options);
+  const auto ranks =
+      plan({.spec = spec, .layout = layout, .batch = batch, .compute = options.compute}, options);
   ThreadWorld world(layout.world());
   HarnessResult result;
   result.bytes_sent.resize(ranks.size());

@@ -43,6 +43,8 @@ struct HarnessOptions {
   std::filesystem::path first_checkpoint = {};
   /// Evaluates after each of these many steps; 0 = never.
   int eval_every = 0;
+  /// As BuildRequest's.
+  DType compute = DType::kF32;
 };
 
 struct HarnessResult {

@@ -141,7 +141,7 @@ TEST_F(CommandTest, UnbuiltZeroStagesAreNamed) {
 }
 
 TEST_F(CommandTest, UnbuiltPrecisionIsNamed) {
-  expect_usage_error("train c.toml --precision.compute bf16", "bf16");
+  expect_usage_error("train c.toml --precision.reduce bf16", "bf16");
 }
 
 TEST_F(CommandTest, UnbuiltTransportIsNamed) {

@@ -14,7 +14,7 @@ enum class ReduceOp : std::uint8_t {
   kMax,  ///< A NaN on any rank makes the result NaN.
 };
 
-/// How elements of all ranks become one. `dtype` is kF32 or kF64.
+/// How elements of all ranks become one. `dtype` is kF32, kF64 or kBf16.
 struct Reduction {
   DType dtype = DType::kF32;
   ReduceOp op = ReduceOp::kSum;
@@ -39,7 +39,8 @@ struct Transfer {
 /// violation throws UsageError naming both sides, on every member that took part; so does a
 /// buffer of the wrong size. A failed or aborted peer makes the call throw PeerLost.
 ///
-/// Reductions add in rank order in the element's type, ((r0 + r1) + r2) + ..., so results are
+/// Reductions add in rank order in the element's type, ((r0 + r1) + r2) + ... (bf16 in fp32,
+/// rounded once), so results are
 /// bitwise equal on all ranks, across runs, and however a buffer is cut into calls.
 ///
 /// More than 8 virtual functions: one per operation, so that each states its own shapes.

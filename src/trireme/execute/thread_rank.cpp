@@ -27,9 +27,8 @@ ThreadRank::ThreadRank(const RankPrograms& programs, ThreadWorld& world, int ran
   }
   std::vector<std::unique_ptr<Backend>> backends;
   for (const Program& program : programs.programs) {
-    backends.push_back(options.make_backend
-                           ? options.make_backend(program)
-                           : std::make_unique<CpuBackend>(program, options.num_threads));
+    backends.push_back(options.make_backend ? options.make_backend(program)
+                                            : make_cpu_backend(program, options.num_threads));
   }
   executor_.emplace(programs.pointers(), programs.placement, std::move(backends), communicators,
                     ExecutorOptions{.spin_count = options.spin_count,

@@ -19,7 +19,7 @@ struct ThreadRankOptions {
   int num_threads = 1;           ///< OpenMP threads of the rank
   bool resets_affinity = false;  ///< see set_rank_threads
   int spin_count = 0;            ///< see ExecutorOptions
-  /// Makes the backend of a program, which outlives it, in the rank's thread; empty: a CpuBackend.
+  /// Makes the backend of a program, which outlives it, in the rank's thread; empty: a CPU backend.
   std::function<std::unique_ptr<Backend>(const Program&)> make_backend = {};
 };
 

@@ -228,7 +228,7 @@ TEST(Bucket, ClosesOnceItHoldsItsCapacityAndIsPaddedToAlignedShards) {
   // norm 48, table 1104. A bucket closes at 1048 bytes and more; shards of 64 bytes * 3 ranks.
   const Program program = build_train(request_of({.dp = 3, .bucket_mib = 0.001}, 1, one_layer()));
   const ParameterRoots roots = roots_of(program);
-  EXPECT_EQ(roots.bytes, (std::vector<std::int64_t>{1152, 3072, 1728, 1152}));
+  EXPECT_EQ(roots.elems, (std::vector<std::int64_t>{288, 768, 432, 288}));
   std::vector<std::int64_t> used;
   for (const ParameterSlot& slot : program.parameters) {
     const auto root =

@@ -17,12 +17,12 @@ constexpr std::array<std::string_view, kNumParts> kParts = {
     "DROPOUT",  "HEAD",        "LOGITS",    "STAGE_IN", "STAGE_OUT", "ROW_BIAS",
     "POSITION", "HEAD_LOGITS", "HEAD_SUMS", "HEAD_LOSS"};
 constexpr std::array<std::string_view, kNumRoles> kRoles = {
-    "tokens", "labels", "samples", "x",       "delta",   "h",        "w",      "b",
-    "w2",     "y",      "stats",   "cos",     "sin",     "q_norm",   "k_norm", "q",
-    "k",      "v",      "lse",     "dy",      "dx",      "dh",       "dw",     "db",
-    "dw2",    "dq",     "dk",      "dv",      "dq_norm", "dk_norm",  "scale",  "loss",
-    "logits", "length", "hyper",   "coef",    "norm_sq", "param",    "m",      "v2",
-    "grad",   "data",   "shard",   "row_max", "sums",    "workspace"};
+    "tokens", "labels", "samples", "x",       "delta",   "h",       "w",        "b",
+    "w2",     "y",      "stats",   "cos",     "sin",     "q_norm",  "k_norm",   "q",
+    "k",      "v",      "lse",     "dy",      "dx",      "dh",      "dw",       "db",
+    "dw2",    "dq",     "dk",      "dv",      "dq_norm", "dk_norm", "scale",    "loss",
+    "logits", "length", "hyper",   "coef",    "norm_sq", "param",   "m",        "v2",
+    "grad",   "data",   "shard",   "row_max", "master",  "sums",    "workspace"};
 constexpr std::array<std::string_view, 4> kAccesses = {"R", "W", "RW", "A"};
 constexpr std::array<std::string_view, kNumStreams> kStreams = {"compute", "comm", "tensor",
                                                                 "pipe"};

@@ -111,10 +111,11 @@ enum class Role : std::uint8_t {
   kData,
   kShard,
   kRowMax,  ///< largest logit of each token
+  kMaster,  ///< fp32 value of a bf16 parameter
   kSums,    ///< sum of exponentials of each token, then its label's logit, less the maximum
   kWorkspace,
 };
-inline constexpr int kNumRoles = 46;
+inline constexpr int kNumRoles = 47;
 
 enum class Access : std::uint8_t {
   kRead,

@@ -12,8 +12,6 @@
 namespace trireme {
 namespace {
 
-constexpr std::int64_t kFloatBytes = 4;
-
 std::optional<std::int64_t> layer_key(int layer) {
   if (layer < 0) return std::nullopt;
   return layer;
@@ -121,14 +119,17 @@ void add_parameter_buffers(Program& program, const LocalModel& model) {
     ParameterSlot& slot = program.parameters.emplace_back();
     if (!model.holds(row)) continue;
     const Parameter& parameter = model.row(row);
-    const auto add = [&](std::string_view kind_name, MemoryKind kind, Content content) {
+    const auto add = [&](std::string_view kind_name, MemoryKind kind, Content content,
+                         DType dtype = DType::kF32) {
       return program.whole(
           program.add_buffer({.name = fmt::format("{}.{}", kind_name, parameter.name),
                               .kind = kind,
                               .content = content,
-                              .bytes = model.shard(row).num_elems() * kFloatBytes}));
+                              .dtype = dtype,
+                              .bytes = model.shard(row).num_elems() * dtype_bytes(dtype)}));
     };
-    slot.parameter = add("param", MemoryKind::kParameters, Content::kState);
+    slot.parameter =
+        add("param", MemoryKind::kParameters, Content::kState, program.request.compute);
     if (!trains || !parameter.trainable) continue;
     slot.gradient = add("grad", MemoryKind::kGradients, Content::kStep);
     const bool is_tied_table =
@@ -164,6 +165,10 @@ void ModelBuilder::load() {
     labels_ = add(Role::kLabels, "labels", shape_.tokens(), DType::kI32);
   if (has_dropout()) samples_ = add(Role::kSamples, "samples", shape_.micro_batch, DType::kI64);
   if (!uses.empty()) emit(Op::kLoad, Part::kNone, -1, std::move(uses));
+}
+
+BufferId ModelBuilder::activation(const std::string& name, std::int64_t elems) {
+  return activation(name, elems, program_.request.compute);
 }
 
 BufferId ModelBuilder::activation(const std::string& name, std::int64_t elems, DType dtype) {
@@ -276,7 +281,8 @@ ModelBuilder::NormBuffers ModelBuilder::norm(Part part, int layer, BufferId x, B
   add_parameter(instruction, Role::kWeight, *weight_role(part));
   add_parameter(instruction, Role::kBias, *bias_role(part));
   out.y = activation(name, shape_.tokens() * hidden);
-  out.stats = activation(name + ".stats", shape_.tokens() * (spec().is_llama() ? 1 : 2));
+  out.stats =
+      activation(name + ".stats", shape_.tokens() * (spec().is_llama() ? 1 : 2), DType::kF32);
   instruction.uses.push_back(use(Role::kY, Access::kWrite, out.y));
   instruction.uses.push_back(use(Role::kStats, Access::kWrite, out.stats));
   program_.at(template_index_).instructions.push_back(std::move(instruction));
@@ -307,12 +313,12 @@ void ModelBuilder::attention(int layer, LayerBuffers& at) {
   at.k = activation(name + "k", tokens * spec.kv_width());
   at.v = activation(name + "v", tokens * spec.kv_width());
   at.o = activation(name + "attn", tokens * spec.q_width());
-  at.lse = activation(name + "lse", tokens * spec.heads);
+  at.lse = activation(name + "lse", tokens * spec.heads, DType::kF32);
   if (shape_.cache > 0) {
     for (const BufferId cache : {at.k, at.v}) {
       Buffer& buffer = program_.buffers.at(static_cast<std::size_t>(cache));
       buffer.content = Content::kState;
-      buffer.bytes = shape_.cache * spec.kv_width() * kFloatBytes;
+      buffer.bytes = shape_.cache * spec.kv_width() * dtype_bytes(buffer.dtype);
       buffer.name = "cache." + buffer.name;
     }
   }
@@ -398,10 +404,13 @@ void ModelBuilder::head_loss() {
 }
 
 void ModelBuilder::logits() {
-  const BufferId logits = program_.add_buffer({.name = "logits",
-                                               .kind = MemoryKind::kActivations,
-                                               .content = Content::kStep,
-                                               .bytes = program_.request.spec.vocab * kFloatBytes});
+  const DType dtype = program_.request.compute;
+  const BufferId logits =
+      program_.add_buffer({.name = "logits",
+                           .kind = MemoryKind::kActivations,
+                           .content = Content::kStep,
+                           .dtype = dtype,
+                           .bytes = program_.request.spec.vocab * dtype_bytes(dtype)});
   Instruction& instruction =
       emit(Op::kForward, Part::kLogits, -1,
            {use(Role::kX, Access::kRead, final_.y),

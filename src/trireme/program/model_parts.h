@@ -68,7 +68,9 @@ class ModelBuilder {
   [[nodiscard]] bool is_last() const { return model_.pipeline().is_last(stage_); }
   [[nodiscard]] bool has_dropout() const;
   [[nodiscard]] const ModelSpec& spec() const { return model_.spec(); }
-  BufferId activation(const std::string& name, std::int64_t elems, DType dtype = DType::kF32);
+  /// Of the type that the step computes in.
+  BufferId activation(const std::string& name, std::int64_t elems);
+  BufferId activation(const std::string& name, std::int64_t elems, DType dtype);
   BufferId gradient(const std::string& name, std::int64_t elems);
   [[nodiscard]] Use use(Role role, Access access, BufferId buffer) const;
   [[nodiscard]] const ParameterSlot& slot(ParameterRole role, int layer) const;

@@ -123,7 +123,7 @@ class ProgramParser {
   }
 
   void begin_program(const std::vector<std::string_view>& words) {
-    need(words, 5, 5);
+    need(words, 6, 6);
     if (is_open_) fail(words[0], "starts inside a program", "end the one before with 'end'");
     is_open_ = true;
     buffers_.clear();
@@ -136,6 +136,10 @@ class ProgramParser {
       fail(words[3], fmt::format("is not from 1 to {}", kMaxMicroBatches), "correct the number");
     }
     request().decay_norms = number<int>(value_of(words[4], "decay_norms")) != 0;
+    const std::string_view compute = value_of(words[5], "compute");
+    request().compute = checked(parse_dtype(compute), compute, "data type");
+    if (request().compute != DType::kF32 && request().compute != DType::kBf16)
+      fail(words[5], "is no type to compute in", "use f32 or bf16");
   }
 
   void end_program() {

@@ -53,6 +53,11 @@ int Program::template_index(std::string_view name) {
   return static_cast<int>(templates.size()) - 1;
 }
 
+std::int64_t num_elems(const Program& program, const Range& range) {
+  if (range.buffer < 0) return 0;
+  return range.bytes / dtype_bytes(program.buffer(range.buffer).dtype);
+}
+
 int message_tag(const Call& call, const Comm& comm) {
   return comm.tag + std::max(call.micro_batch, 0);
 }

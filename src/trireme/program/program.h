@@ -28,6 +28,11 @@ enum class MemoryKind : std::uint8_t {
 inline constexpr int kNumMemoryKinds = 8;
 [[nodiscard]] std::string_view memory_kind_name(MemoryKind kind);
 
+/// What belongs to the optimizer alone, and ZeRO-1 shards.
+[[nodiscard]] constexpr bool is_optimizer_state(MemoryKind kind) {
+  return kind == MemoryKind::kMoments || kind == MemoryKind::kMaster;
+}
+
 /// Where the content of a buffer comes from.
 enum class Content : std::uint8_t {
   kState,      ///< carried from step to step: parameters, moments, key/value caches
@@ -109,6 +114,9 @@ struct BuildRequest {
   Batch batch;     ///< checked
   int rank = 0;
   bool decay_norms = false;
+  /// Of parameters, activations and their gradients: kF32, or kBf16 with an fp32 master of each
+  /// trainable parameter. Gradients of parameters and moments are fp32.
+  DType compute = DType::kF32;
   bool operator==(const BuildRequest&) const = default;
 };
 
@@ -140,6 +148,9 @@ struct Program {
   /// Instructions of one step: the sum over the calls.
   [[nodiscard]] std::int64_t num_instructions() const;
 };
+
+/// Elements in a range of one of the program's buffers; 0 for a range without a buffer.
+[[nodiscard]] std::int64_t num_elems(const Program& program, const Range& range);
 
 /// Calls `visit(call, call_index, instruction, instruction_index)` for one step in program order.
 template <typename Visit>

@@ -114,7 +114,11 @@ inline BuildRequest random_request(Draw& draw, Layout layout) {
               .micro_batch = draw.between(1, 3)};
   batch.global_batch = batch.micro_batch * layout.dp * num_micro_batches;
   check_layout(spec, layout, batch);
-  return {.spec = spec, .layout = layout, .batch = batch, .decay_norms = draw.coin()};
+  return {.spec = spec,
+          .layout = layout,
+          .batch = batch,
+          .decay_norms = draw.coin(),
+          .compute = draw.one_of<DType>({DType::kF32, DType::kBf16})};
 }
 inline BuildRequest random_request(Draw& draw) {
   const Layout degrees = random_degrees(draw);

@@ -42,15 +42,19 @@ void move_buffers(Program& program, const std::vector<Range>& moved) {
 
 }  // namespace
 
+std::int64_t root_unit(const Program& program) {
+  return kAlignBytes / dtype_bytes(program.request.compute);
+}
+
 ParameterRoots single_root(const Program& program) {
   ParameterRoots roots;
   std::int64_t offset = 0;
   for (const ParameterSlot& slot : program.parameters) {
     const bool is_held = slot.parameter.buffer >= 0;
     roots.rows.push_back({.root = is_held ? 0 : -1, .offset = is_held ? offset : 0});
-    offset += slot.parameter.bytes;
+    offset += num_elems(program, slot.parameter);
   }
-  roots.bytes = {round_up(offset, kAlignBytes)};
+  roots.elems = {round_up(offset, root_unit(program))};
   return roots;
 }
 
@@ -59,13 +63,14 @@ ParameterRoots roots_of(const Program& program) {
   std::vector<BufferId> ids;
   for (int root = 0; root < num_roots(program); ++root) {
     ids.push_back(*program.find_buffer(root_name("params", root)));
-    roots.bytes.push_back(program.buffer(ids.back()).bytes);
+    roots.elems.push_back(num_elems(program, program.whole(ids.back())));
   }
   for (const ParameterSlot& slot : program.parameters) {
     ParameterRoots::Row& row = roots.rows.emplace_back();
     for (std::size_t root = 0; root < ids.size(); ++root) {
-      if (ids[root] == slot.parameter.buffer)
-        row = {.root = narrow<int>(root), .offset = slot.parameter.offset};
+      if (ids[root] != slot.parameter.buffer) continue;
+      const std::int64_t elem_bytes = dtype_bytes(program.buffer(ids[root]).dtype);
+      row = {.root = narrow<int>(root), .offset = slot.parameter.offset / elem_bytes};
     }
     TRI_CHECK((row.root >= 0) == (slot.parameter.buffer >= 0));
   }
@@ -76,28 +81,31 @@ void move_into_roots(Program& program, const ParameterRoots& roots) {
   const std::size_t num_old = program.buffers.size();
   std::vector<Range> moved(num_old);
   std::vector<BufferId> params, grads;
-  for (std::size_t root = 0; root < roots.bytes.size(); ++root) {
-    const int index = narrow<int>(root);
-    params.push_back(program.add_buffer({.name = root_name("params", index),
-                                         .kind = MemoryKind::kParameters,
-                                         .content = Content::kState,
-                                         .bytes = roots.bytes[root]}));
-    if (program.kind != ProgramKind::kTrain) continue;
-    grads.push_back(program.add_buffer({.name = root_name("grads", index),
-                                        .kind = MemoryKind::kGradients,
-                                        .content = Content::kStep,
-                                        .bytes = roots.bytes[root]}));
+  for (std::size_t root = 0; root < roots.elems.size(); ++root) {
+    const auto add = [&](std::string_view kind_name, MemoryKind kind, Content content,
+                         DType dtype) {
+      return program.add_buffer({.name = root_name(kind_name, narrow<int>(root)),
+                                 .kind = kind,
+                                 .content = content,
+                                 .dtype = dtype,
+                                 .bytes = roots.elems[root] * dtype_bytes(dtype)});
+    };
+    params.push_back(
+        add("params", MemoryKind::kParameters, Content::kState, program.request.compute));
+    if (program.kind == ProgramKind::kTrain)
+      grads.push_back(add("grads", MemoryKind::kGradients, Content::kStep, DType::kF32));
   }
   for (std::size_t row = 0; row < program.parameters.size(); ++row) {
     const ParameterSlot& slot = program.parameters[row];
     if (!program.holds(row)) continue;
-    const auto root = static_cast<std::size_t>(roots.rows[row].root);
-    const std::int64_t offset = roots.rows[row].offset;
-    moved[static_cast<std::size_t>(slot.parameter.buffer)] = {params[root], offset,
-                                                              slot.parameter.bytes};
-    if (slot.gradient.buffer < 0) continue;
-    moved[static_cast<std::size_t>(slot.gradient.buffer)] = {grads[root], offset,
-                                                             slot.gradient.bytes};
+    const auto move_into = [&](const Range& range, const std::vector<BufferId>& buffers) {
+      const BufferId root = buffers[static_cast<std::size_t>(roots.rows[row].root)];
+      const std::int64_t elem_bytes = dtype_bytes(program.buffer(root).dtype);
+      moved[static_cast<std::size_t>(range.buffer)] = {root, roots.rows[row].offset * elem_bytes,
+                                                       range.bytes};
+    };
+    move_into(slot.parameter, params);
+    if (slot.gradient.buffer >= 0) move_into(slot.gradient, grads);
   }
   moved.resize(program.buffers.size());
   move_buffers(program, moved);
@@ -127,9 +135,9 @@ std::vector<std::size_t> rows_in_root_order(const Program& program) {
   return order;
 }
 
-Shard shard_of(std::int64_t bytes, int num_ranks, int rank) {
-  const std::int64_t shard_bytes = div_exact(bytes, num_ranks);
-  return {.begin = rank * shard_bytes, .end = (rank + 1) * shard_bytes};
+Shard shard_of(std::int64_t extent, int num_ranks, int rank) {
+  const std::int64_t shard = div_exact(extent, num_ranks);
+  return {.begin = rank * shard, .end = (rank + 1) * shard};
 }
 
 }  // namespace trireme

@@ -16,11 +16,15 @@ inline constexpr std::int64_t kAlignBytes = 64;
 struct ParameterRoots {
   struct Row {
     int root = -1;            ///< -1: the rank does not hold the row
-    std::int64_t offset = 0;  ///< bytes
+    std::int64_t offset = 0;  ///< elements
   };
-  std::vector<std::int64_t> bytes;  ///< of each root, padding included
+  std::vector<std::int64_t> elems;  ///< of each root, padding included
   std::vector<Row> rows;            ///< by row of the parameter table
 };
+
+/// A root, and each shard of it, is a multiple of this many elements: whatever their type, its
+/// buffers are aligned.
+[[nodiscard]] std::int64_t root_unit(const Program& program);
 
 /// All parameters in one root, in table order: for programs that do not train.
 [[nodiscard]] ParameterRoots single_root(const Program& program);
@@ -40,11 +44,12 @@ void move_into_roots(Program& program, const ParameterRoots& roots);
 /// are completed.
 [[nodiscard]] std::vector<std::size_t> rows_in_root_order(const Program& program);
 
-/// Bytes [begin, end) of the shard of `rank` in a buffer of `bytes` divided over `num_ranks`.
+/// Bytes or elements [begin, end) of the shard of `rank` in `extent` of them divided over
+/// `num_ranks`.
 struct Shard {
   std::int64_t begin = 0;
   std::int64_t end = 0;
 };
-[[nodiscard]] Shard shard_of(std::int64_t bytes, int num_ranks, int rank);
+[[nodiscard]] Shard shard_of(std::int64_t extent, int num_ranks, int rank);
 
 }  // namespace trireme

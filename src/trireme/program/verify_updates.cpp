@@ -1,8 +1,10 @@
 // V11 and V12: parameters keep their version until one update writes each of them.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -60,7 +62,8 @@ class UpdateCheck {
       const Content content = step_.buffer_of(use).content;
       const bool is_parameter = kind == MemoryKind::kParameters;
       const bool is_fixed = content == Content::kConstant || content == Content::kInput;
-      if (use.writes() && (is_parameter || is_fixed || kind == MemoryKind::kMoments))
+      const bool is_state = is_parameter || is_optimizer_state(kind);
+      if (use.writes() && (is_state || is_fixed))
         return fault("V12", at, use, "written", "no write but by the update");
       if (!is_parameter) continue;
       const AtomSpan span = step_.atoms_of(at, u);
@@ -75,16 +78,26 @@ class UpdateCheck {
   std::optional<Violation> update(At at, const Instruction& instruction) {
     const Use* parameter = instruction.find(Role::kParameter);
     const Use* gradient = instruction.find(Role::kGradient);
-    const Use* moment1 = instruction.find(Role::kMoment1);
-    const Use* moment2 = instruction.find(Role::kMoment2);
-    if (parameter == nullptr || gradient == nullptr || moment1 == nullptr || moment2 == nullptr)
-      return missing(at, "param, m, v2 and grad");
+    std::vector<const Use*> state = {instruction.find(Role::kMoment1),
+                                     instruction.find(Role::kMoment2)};
+    const bool has_master = step_.program.request.compute != DType::kF32;
+    if (has_master) state.push_back(instruction.find(Role::kMaster));
+    const bool lacks_state = std::find(state.begin(), state.end(), nullptr) != state.end();
+    if (parameter == nullptr || gradient == nullptr || lacks_state)
+      return missing(at, has_master ? "param, m, v2, grad and master" : "param, m, v2 and grad");
     if (auto found = check_ranges(at, instruction, *parameter, *gradient)) return found;
-    for (const Use* moment : {moment1, moment2}) {
-      if (auto found = check_moment(at, *parameter, *moment)) return found;
-      if (auto found = count(at, *moment)) return found;
+    for (const Use* use : state) {
+      const bool is_master = use->role == Role::kMaster;
+      const MemoryKind kind = is_master ? MemoryKind::kMaster : MemoryKind::kMoments;
+      if (auto found = check_state(at, *parameter, *use, kind)) return found;
+      if (auto found = count(at, *use)) return found;
     }
     return count(at, *parameter);
+  }
+
+  /// First element of an operand in its buffer.
+  [[nodiscard]] std::int64_t first_elem(const Use& use) const {
+    return use.range.offset / dtype_bytes(step_.buffer_of(use).dtype);
   }
 
   /// Parameter and gradient are the same elements of one row.
@@ -98,25 +111,28 @@ class UpdateCheck {
     }
     const ParameterSlot& slot =
         step_.program.parameters[static_cast<std::size_t>(instruction.parameter)];
-    const Range due{slot.gradient.buffer,
-                    slot.gradient.offset + parameter.range.offset - slot.parameter.offset,
-                    parameter.range.bytes};
+    const std::int64_t param_bytes = dtype_bytes(step_.buffer_of(parameter).dtype);
+    const std::int64_t grad_bytes = dtype_bytes(step_.program.buffer(slot.gradient.buffer).dtype);
+    const std::int64_t first = (parameter.range.offset - slot.parameter.offset) / param_bytes;
+    const Range due{slot.gradient.buffer, slot.gradient.offset + first * grad_bytes,
+                    parameter.range.bytes / param_bytes * grad_bytes};
     if (gradient.range == due) return std::nullopt;
     return fault("V12", at, gradient, "for other elements", range_label(step_.program, due));
   }
 
-  /// Moments lie in the order of the parameters that they belong to.
-  std::optional<Violation> check_moment(At at, const Use& parameter, const Use& moment) {
-    const std::int64_t shift = parameter.range.offset - moment.range.offset;
-    const auto pair = std::pair(parameter.range.buffer, moment.range.buffer);
+  /// Moments and masters lie in the order of the parameters that they belong to.
+  std::optional<Violation> check_state(At at, const Use& parameter, const Use& use,
+                                       MemoryKind kind) {
+    const std::int64_t shift = first_elem(parameter) - first_elem(use);
+    const std::int64_t count = num_elems(step_.program, parameter.range);
+    const auto pair = std::pair(parameter.range.buffer, use.range.buffer);
     const auto [known, is_new] = shifts_.try_emplace(pair, shift);
-    const bool is_right = step_.is_kind(moment, MemoryKind::kMoments) &&
-                          moment.access == Access::kReadWrite && known->second == shift &&
-                          moment.range.bytes == parameter.range.bytes;
+    const bool is_right = step_.is_kind(use, kind) && use.access == Access::kReadWrite &&
+                          known->second == shift && num_elems(step_.program, use.range) == count;
     if (is_right) return std::nullopt;
-    return fault("V12", at, moment, "for other elements",
-                 fmt::format("RW of {} bytes of moments, {} bytes before the parameter's offset",
-                             parameter.range.bytes, known->second));
+    return fault("V12", at, use, "for other elements",
+                 fmt::format("RW of {} elements of {}, {} before the parameter's place", count,
+                             memory_kind_name(kind), known->second));
   }
 
   std::optional<Violation> count(At at, const Use& use) {

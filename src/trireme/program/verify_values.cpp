@@ -52,8 +52,8 @@ std::optional<Access> due_access(Op op, Role role) {
     case Op::kClip:
       return role == Role::kCoefficient ? Access::kWrite : Access::kRead;
     case Op::kOptStep: {
-      const bool is_state =
-          role == Role::kParameter || role == Role::kMoment1 || role == Role::kMoment2;
+      const bool is_state = role == Role::kParameter || role == Role::kMaster ||
+                            role == Role::kMoment1 || role == Role::kMoment2;
       return is_state ? Access::kReadWrite : Access::kRead;
     }
     default:

@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "trireme/base/bf16.h"
 #include "trireme/base/errors.h"
 #include "trireme/checkpoint/hf_config.h"
 
@@ -27,7 +28,7 @@ Tensors model_tensors(const ModelState& state) {
 }
 
 Tensors optimizer_tensors(const ModelState& state) {
-  Tensors all = state.tensors(StateKind::kParameter, "", ".master");
+  Tensors all = state.tensors(StateKind::kMaster, "", ".master");
   for (const auto& [kind, suffix] :
        {std::pair(StateKind::kMoment1, ".m"), std::pair(StateKind::kMoment2, ".v")}) {
     const Tensors more = state.tensors(kind, "", suffix);
@@ -42,15 +43,22 @@ std::vector<TensorSpec> specs_of(const ModelState& state, const Tensors& tensors
   return specs;
 }
 
-/// Gathers tensor after tensor in the order of the file (by name, all being fp32); rank 0 writes
-/// them.
+/// Gathers tensor after tensor in the order of the file (by name, all being of one type); rank 0
+/// writes them.
 void write_tensors(const ModelState& state, Tensors tensors, Communicator* group,
                    SafetensorsWriter* writer) {
   std::sort(tensors.begin(), tensors.end(),
             [](const StateTensor& a, const StateTensor& b) { return a.name < b.name; });
   for (const StateTensor& tensor : tensors) {
     const std::vector<float> values = state.gather(tensor, group);
-    if (writer != nullptr) writer->write(tensor.name, std::as_bytes(std::span(values)));
+    if (writer == nullptr) continue;
+    if (state.spec_of(tensor).dtype == DType::kBf16) {
+      std::vector<Bf16> rounded(values.size());
+      std::transform(values.begin(), values.end(), rounded.begin(), to_bf16);
+      writer->write(tensor.name, std::as_bytes(std::span(rounded)));
+    } else {
+      writer->write(tensor.name, std::as_bytes(std::span(values)));
+    }
   }
 }
 
@@ -240,7 +248,7 @@ void make_dump_folder(const std::filesystem::path& dir) {
 
 void dump_step(const ModelState& state, const DumpRequest& request, Communicator* group) {
   Tensors tensors = state.tensors(StateKind::kGradient, "grad.", "");
-  const Tensors weights = state.tensors(StateKind::kParameter, "weight.", "");
+  const Tensors weights = state.tensors(StateKind::kMaster, "weight.", "");
   tensors.insert(tensors.end(), weights.begin(), weights.end());
   if (group != nullptr && group->rank() != 0) return write_tensors(state, tensors, group, nullptr);
   make_dump_folder(request.dir);

@@ -209,9 +209,9 @@ TEST(ConfigFile, WhatIsNotBuiltYetIsRefusedByName) {
   EXPECT_EQ(refusal("[layout]\ntransport = \"mpi\"\n"),
             "[x.toml:2:13] layout.transport = \"mpi\": running ranks as processes under MPI is not "
             "built yet; use transport = \"threads\"");
-  EXPECT_EQ(refusal("[precision]\ncompute = \"bf16\"\n"),
-            "[x.toml:2:11] precision.compute = \"bf16\": computing in bf16 is not built yet; use "
-            "compute = \"fp32\"");
+  EXPECT_EQ(refusal("[precision]\nreduce = \"bf16\"\n"),
+            "[x.toml:2:10] precision.reduce = \"bf16\": reducing in bf16 is not built yet; use "
+            "reduce = \"fp32\"");
 }
 
 class UnbuiltValue : public testing::TestWithParam<const char*> {};
@@ -415,6 +415,8 @@ recompute = "full"
 threads_per_rank = 1
 link_latency_us = 12.5
 link_gb_per_s = 1.25
+[precision]
+compute = "bf16"
 [optimizer]
 lr = 1e22
 betas = [0.1, 0.2]

@@ -1,7 +1,6 @@
 #include "trireme/train/model_state.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
@@ -9,13 +8,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "trireme/base/bf16.h"
 #include "trireme/base/errors.h"
 #include "trireme/base/units.h"
 
 namespace trireme {
 namespace {
-
-constexpr std::int64_t kFloatBytes = 4;
 
 /// (rows, columns) row-major → (columns, rows) row-major.
 std::vector<float> transposed(const std::vector<float>& values, std::int64_t rows,
@@ -34,6 +32,8 @@ std::string_view buffer_kind(StateKind kind) {
   switch (kind) {
     case StateKind::kParameter:
       return "params";
+    case StateKind::kMaster:
+      return "master";
     case StateKind::kMoment1:
       return "moments1";
     case StateKind::kMoment2:
@@ -54,16 +54,15 @@ ModelState::ModelState(const Program& program, RankExecutor& executor, int progr
       roots_(roots_of(program)) {}
 
 void ModelState::initialize(std::uint64_t seed) {
-  for (std::size_t row = 0; row < program_.parameters.size(); ++row) {
-    if (!program_.holds(row)) continue;
-    const Parameter& parameter = model_.row(row);
-    const auto values = executor_.values<float>(program_index_, program_.parameters[row].parameter);
-    const ParameterShard shard = model_.shard(row);
-    for (const ShardBlock& block : shard.blocks) {
-      for (std::int64_t r = 0; r < block.num_rows; ++r) {
-        init_elems(parameter, seed,
-                   (block.first_row + r) * parameter.row_elems() + block.first_column,
-                   values.data() + (block.shard_row + r) * shard.num_columns, block.num_columns);
+  std::vector<float> values;
+  for (const StateKind kind : {StateKind::kParameter, StateKind::kMaster}) {
+    if (kind == StateKind::kMaster && !has_master()) continue;
+    for (const StateTensor& tensor : tensors(kind, "", "")) {
+      const std::int64_t first = view(tensor).first_row * row(tensor).row_elems();
+      for (const Run& run : runs_of(tensor)) {
+        values.resize(static_cast<std::size_t>(run.count));
+        init_elems(row(tensor), seed, first + run.begin, values.data(), run.count);
+        write(run, values.data());
       }
     }
   }
@@ -96,12 +95,19 @@ TensorSpec ModelState::spec_of(const StateTensor& tensor) const {
   std::vector<std::int64_t> shape = row(tensor).shape;
   shape.front() = view(tensor).num_rows;
   if (view(tensor).transposed_in_file) std::swap(shape.at(0), shape.at(1));
-  return {.name = tensor.name, .dtype = DType::kF32, .shape = std::move(shape)};
+  const DType dtype = tensor.kind == StateKind::kParameter ? program_.request.compute : DType::kF32;
+  return {.name = tensor.name, .dtype = dtype, .shape = std::move(shape)};
+}
+
+bool ModelState::has_master() const {
+  return program_.find_buffer(root_name("master", 0)).has_value();
 }
 
 bool ModelState::is_sharded(StateKind kind) const {
   const Layout& layout = program_.request.layout;
-  return kind != StateKind::kParameter && layout.zero == 1 && layout.dp > 1;
+  const bool is_whole =
+      kind == StateKind::kParameter || (kind == StateKind::kMaster && !has_master());
+  return !is_whole && layout.zero == 1 && layout.dp > 1;
 }
 
 std::int64_t ModelState::num_elems(const StateTensor& tensor) const {
@@ -112,12 +118,15 @@ std::vector<ModelState::Run> ModelState::runs_of(const StateTensor& tensor) cons
   const auto number = static_cast<std::size_t>(tensor.row);
   if (!program_.holds(number)) return {};
   const ParameterRoots::Row& place = roots_.rows.at(number);
-  const std::int64_t root_bytes = roots_.bytes.at(static_cast<std::size_t>(place.root));
-  const BufferId buffer = *program_.find_buffer(root_name(buffer_kind(tensor.kind), place.root));
-  Shard owned{.begin = 0, .end = root_bytes};
-  if (is_sharded(tensor.kind))
-    owned = shard_of(root_bytes, program_.request.layout.dp, model_.coord().dp);
-  const std::int64_t origin = program_.buffer(buffer).bytes == root_bytes ? 0 : owned.begin;
+  const StateKind kind =
+      tensor.kind == StateKind::kMaster && !has_master() ? StateKind::kParameter : tensor.kind;
+  const std::int64_t root_elems = roots_.elems.at(static_cast<std::size_t>(place.root));
+  const BufferId buffer = *program_.find_buffer(root_name(buffer_kind(kind), place.root));
+  const std::int64_t elem_bytes = dtype_bytes(program_.buffer(buffer).dtype);
+  Shard owned{.begin = 0, .end = root_elems};
+  if (is_sharded(kind)) owned = shard_of(root_elems, program_.request.layout.dp, model_.coord().dp);
+  const bool is_whole = program_.buffer(buffer).bytes == root_elems * elem_bytes;
+  const std::int64_t origin = is_whole ? 0 : owned.begin;
   const ParameterShard shard = model_.shard(number);
   const ParameterView& rows = view(tensor);
   std::vector<Run> runs;
@@ -127,17 +136,37 @@ std::vector<ModelState::Run> ModelState::runs_of(const StateTensor& tensor) cons
         std::min(block.first_row + block.num_rows, rows.first_row + rows.num_rows);
     for (std::int64_t r = first; r < end; ++r) {
       const std::int64_t at =
-          place.offset + (block.shard_row + r - block.first_row) * shard.num_columns * kFloatBytes;
+          place.offset + (block.shard_row + r - block.first_row) * shard.num_columns;
       const std::int64_t begin = std::max(at, owned.begin);
-      const std::int64_t stop = std::min(at + shard.num_columns * kFloatBytes, owned.end);
+      const std::int64_t stop = std::min(at + shard.num_columns, owned.end);
       if (begin >= stop) continue;
-      const std::int64_t in_row = block.first_column + (begin - at) / kFloatBytes;
-      runs.push_back({.begin = (r - rows.first_row) * row(tensor).row_elems() + in_row,
-                      .values = executor_.values<float>(program_index_,
-                                                        {buffer, begin - origin, stop - begin})});
+      const std::int64_t in_row = block.first_column + begin - at;
+      runs.push_back(
+          {.begin = (r - rows.first_row) * row(tensor).row_elems() + in_row,
+           .count = stop - begin,
+           .range = {buffer, (begin - origin) * elem_bytes, (stop - begin) * elem_bytes}});
     }
   }
   return runs;
+}
+
+void ModelState::read(const Run& run, float* to) const {
+  if (program_.buffer(run.range.buffer).dtype == DType::kBf16) {
+    const auto values = executor_.values<Bf16>(program_index_, run.range);
+    std::transform(values.begin(), values.end(), to, [](Bf16 value) { return to_float(value); });
+  } else {
+    const auto values = executor_.values<float>(program_index_, run.range);
+    std::copy(values.begin(), values.end(), to);
+  }
+}
+
+void ModelState::write(const Run& run, const float* from) {
+  if (program_.buffer(run.range.buffer).dtype == DType::kBf16) {
+    const auto values = executor_.values<Bf16>(program_index_, run.range);
+    std::transform(from, from + run.count, values.begin(), to_bf16);
+  } else {
+    std::copy_n(from, run.count, executor_.values<float>(program_index_, run.range).begin());
+  }
 }
 
 bool ModelState::is_owner(const StateTensor& tensor, int rank) const {
@@ -156,8 +185,9 @@ void ModelState::send_runs(const StateTensor& tensor, Communicator& world) const
   std::vector<float> values;
   for (const Run& run : runs_of(tensor)) {
     places.push_back(run.begin);
-    places.push_back(std::ssize(run.values));
-    values.insert(values.end(), run.values.begin(), run.values.end());
+    places.push_back(run.count);
+    values.resize(values.size() + static_cast<std::size_t>(run.count));
+    read(run, values.data() + values.size() - run.count);
   }
   const std::int64_t num_places = std::ssize(places);
   world.send(std::as_bytes(std::span(&num_places, 1)), 0, 0);
@@ -190,8 +220,7 @@ std::vector<float> ModelState::gather(const StateTensor& tensor, Communicator* w
   for (int rank = 0; rank < program_.request.layout.world(); ++rank) {
     if (!is_owner(tensor, rank)) continue;
     if (rank == 0 && own == 0) {
-      for (const Run& run : runs_of(tensor))
-        std::copy(run.values.begin(), run.values.end(), full.begin() + run.begin);
+      for (const Run& run : runs_of(tensor)) read(run, full.data() + run.begin);
     } else if (own == 0) {
       receive_runs(rank, *world, full);
     } else if (own == rank) {
@@ -207,18 +236,29 @@ void ModelState::store(const StateTensor& tensor, const std::vector<float>& valu
   const bool is_transposed = view(tensor).transposed_in_file;
   const std::vector<float> in_root_order =
       is_transposed ? transposed(values, row(tensor).row_elems(), view(tensor).num_rows) : values;
-  for (const Run& run : runs_of(tensor))
-    std::copy_n(in_root_order.begin() + run.begin, run.values.size(), run.values.begin());
+  const bool is_weight = tensor.kind == StateKind::kParameter || tensor.kind == StateKind::kMaster;
+  StateTensor part = tensor;
+  if (is_weight) part.kind = StateKind::kParameter;
+  store_in_order(part, in_root_order);
+  if (!is_weight || !has_master()) return;
+  part.kind = StateKind::kMaster;
+  store_in_order(part, in_root_order);
+}
+
+void ModelState::store_in_order(const StateTensor& tensor, const std::vector<float>& values) {
+  for (const Run& run : runs_of(tensor)) write(run, values.data() + run.begin);
 }
 
 bool ModelState::has_finite_parameters() const {
-  return std::all_of(program_.parameters.begin(), program_.parameters.end(),
-                     [&](const ParameterSlot& slot) {
-                       if (slot.parameter.buffer < 0) return true;
-                       const auto values = executor_.values<float>(program_index_, slot.parameter);
-                       return std::all_of(values.begin(), values.end(),
-                                          [](float value) { return std::isfinite(value); });
-                     });
+  std::vector<float> values;
+  return std::all_of(
+      program_.parameters.begin(), program_.parameters.end(), [&](const ParameterSlot& slot) {
+        if (slot.parameter.buffer < 0) return true;
+        values.resize(static_cast<std::size_t>(trireme::num_elems(program_, slot.parameter)));
+        read({.count = std::ssize(values), .range = slot.parameter}, values.data());
+        return std::all_of(values.begin(), values.end(),
+                           [](float value) { return std::isfinite(value); });
+      });
 }
 
 std::vector<float> read_tensor(const ShardedReader& reader, const std::string& name,
@@ -238,9 +278,9 @@ std::vector<float> read_tensor(const ShardedReader& reader, const std::string& n
     std::memcpy(values.data(), raw.data(), raw.size());
   } else if (info.dtype == DType::kBf16) {
     for (std::size_t i = 0; i < count; ++i) {
-      std::uint16_t half = 0;
-      std::memcpy(&half, raw.data() + 2 * i, 2);
-      values[i] = std::bit_cast<float>(static_cast<std::uint32_t>(half) << 16);
+      Bf16 value{};
+      std::memcpy(&value, raw.data() + i * sizeof(Bf16), sizeof(Bf16));
+      values[i] = to_float(value);
     }
   } else {
     throw ResourceError(

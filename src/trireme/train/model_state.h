@@ -15,7 +15,13 @@
 
 namespace trireme {
 
-enum class StateKind : std::uint8_t { kParameter, kMoment1, kMoment2, kGradient };
+enum class StateKind : std::uint8_t {
+  kParameter,  ///< as the step computes with it
+  kMaster,     ///< fp32: what the optimizer updates; the parameter itself where that is fp32
+  kMoment1,
+  kMoment2,
+  kGradient,
+};
 
 /// One tensor of a file: a Hugging-Face-named view of one kind of state.
 struct StateTensor {
@@ -26,7 +32,8 @@ struct StateTensor {
 };
 
 /// The state of one rank, addressed by full tensors. Of each it has the elements of its stage and
-/// of its tensor-parallel share; with ZeRO-1 moments, and gradients once reduced, are complete only
+/// of its tensor-parallel share; with ZeRO-1 moments, masters of
+/// bf16 parameters, and gradients once reduced, are complete only
 /// on the rank that owns the shard.
 class ModelState {
  public:
@@ -35,7 +42,7 @@ class ModelState {
 
   [[nodiscard]] const ParameterTable& table() const { return model_.table(); }
 
-  /// Fills the parameters with their initial values; moments are zero already.
+  /// Fills parameters and masters with their initial values; moments are zero already.
   void initialize(std::uint64_t seed);
 
   /// One tensor per view of every row: name + suffix, shape as in a Hugging Face file.
@@ -55,20 +62,28 @@ class ModelState {
   /// True if every element of this rank's parameters is finite.
   [[nodiscard]] bool has_finite_parameters() const;
 
-  /// Stores this rank's part of a full tensor in file layout.
+  /// Stores this rank's part of a full tensor in file layout. Of a parameter or master both are
+  /// stored, the parameter rounded to its type.
   void store(const StateTensor& tensor, const std::vector<float>& values);
 
  private:
   [[nodiscard]] const Parameter& row(const StateTensor& tensor) const;
   [[nodiscard]] const ParameterView& view(const StateTensor& tensor) const;
+  [[nodiscard]] bool has_master() const;
   [[nodiscard]] bool is_sharded(StateKind kind) const;
   [[nodiscard]] std::int64_t num_elems(const StateTensor& tensor) const;
   /// Consecutive elements of the full tensor that lie together on this rank.
   struct Run {
     std::int64_t begin = 0;
-    std::span<float> values = {};
+    std::int64_t count = 0;
+    Range range = {};
   };
   [[nodiscard]] std::vector<Run> runs_of(const StateTensor& tensor) const;
+  /// Copies elements of a buffer out of and into the arena, as fp32.
+  void read(const Run& run, float* to) const;
+  void write(const Run& run, const float* from);
+  /// In the order of the root: not transposed.
+  void store_in_order(const StateTensor& tensor, const std::vector<float>& values);
   /// Of all ranks that hold an element of the tensor, this one hands it over.
   [[nodiscard]] bool is_owner(const StateTensor& tensor, int rank) const;
   void send_runs(const StateTensor& tensor, Communicator& world) const;

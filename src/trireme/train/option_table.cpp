@@ -349,9 +349,10 @@ Entries layout_entries() {
 
 Entries precision_entries() {
   return {
-      choice("compute", TRI_AT(precision.compute), {"fp32", "bf16"},
-             "Type of parameters and activations in matrix products.")
-          .only_default("computing in bf16")
+      choice(
+          "compute", TRI_AT(precision.compute), {"fp32", "bf16"},
+          "Type of parameters, activations and their gradients. bf16 keeps an fp32 master of each "
+          "parameter; sums, gradients of parameters and moments are fp32.")
           .learns()
           .aka({"dtype", "mixed_precision", "bf16"}),
       choice("reduce", TRI_AT(precision.reduce), {"fp32", "bf16"},

@@ -385,7 +385,7 @@ TEST(Arguments, ThatAreNoWholeElementsAreRefused) {
   std::vector<float> buffer(4);
   EXPECT_THROW(comm->all_reduce(bytes(buffer).first(6), {}), UsageError);
   EXPECT_THROW(comm->all_reduce(bytes(buffer).subspan(1, 8), {}), UsageError);
-  EXPECT_THROW(comm->all_reduce(bytes(buffer), {.dtype = DType::kBf16}), UsageError);
+  EXPECT_THROW(comm->all_reduce(bytes(buffer), {.dtype = DType::kI32}), UsageError);
 }
 
 TEST(Arguments, ThatOverlapElsewhereThanInPlaceAreRefused) {

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <type_traits>
 
+#include "trireme/base/bf16.h"
 #include "trireme/base/errors.h"
 
 namespace trireme {
@@ -27,6 +29,18 @@ struct MaxOrNan {
   }
 };
 
+/// What elements of T are reduced in: their own type, or fp32 for bf16.
+template <typename T>
+using Wide = std::conditional_t<std::is_same_v<T, Bf16>, float, T>;
+
+float widened(Bf16 value) {
+  return to_float(value);
+}
+template <typename T>
+T widened(T value) {
+  return value;
+}
+
 template <typename T>
 const T* elems_at(const std::byte* bytes, std::int64_t index) {
   return reinterpret_cast<const T*>(bytes) + index;
@@ -35,34 +49,54 @@ const T* elems_at(const std::byte* bytes, std::int64_t index) {
 // The partial result lives in `block`, never in a target: a target may be a source not yet read.
 template <typename T, typename Op>
 void reduce_block(std::span<const std::byte* const> sources, std::int64_t begin, std::int64_t count,
-                  T* __restrict block) {
+                  Wide<T>* __restrict block) {
   const Op op{};
   const T* first = elems_at<T>(sources[0], begin);
   if (sources.size() == 1) {
-    std::copy_n(first, count, block);
+    for (std::int64_t i = 0; i < count; ++i) block[i] = widened(first[i]);
     return;
   }
   const T* second = elems_at<T>(sources[1], begin);
-  for (std::int64_t i = 0; i < count; ++i) block[i] = op(first[i], second[i]);
+  for (std::int64_t i = 0; i < count; ++i) block[i] = op(widened(first[i]), widened(second[i]));
   for (std::size_t rank = 2; rank < sources.size(); ++rank) {
     const T* next = elems_at<T>(sources[rank], begin);
-    for (std::int64_t i = 0; i < count; ++i) block[i] = op(block[i], next[i]);
+    for (std::int64_t i = 0; i < count; ++i) block[i] = op(block[i], widened(next[i]));
+  }
+}
+
+/// Bytes of `block` as elements of T, in place.
+template <typename T>
+void narrow_block(std::span<Wide<T>> block) {
+  if constexpr (std::is_same_v<T, Bf16>) {
+    auto* const bytes = reinterpret_cast<std::byte*>(block.data());
+    for (std::size_t i = 0; i < block.size(); ++i) {
+      const Bf16 rounded = to_bf16(block[i]);
+      std::memcpy(bytes + i * sizeof(Bf16), &rounded, sizeof(Bf16));
+    }
   }
 }
 
 template <typename T, typename Op>
 void reduce_all(std::span<const std::byte* const> sources, std::span<std::byte* const> targets,
                 std::int64_t num_elems) {
-  constexpr std::int64_t kBlockElems = kBlockBytes / sizeof(T);
-  alignas(64) std::array<T, kBlockElems> block;
+  constexpr std::int64_t kBlockElems = kBlockBytes / sizeof(Wide<T>);
+  alignas(64) std::array<Wide<T>, kBlockElems> block;
   for (std::int64_t begin = 0; begin < num_elems; begin += kBlockElems) {
     const std::int64_t count = std::min(kBlockElems, num_elems - begin);
     reduce_block<T, Op>(sources, begin, count, block.data());
+    narrow_block<T>(std::span(block).first(static_cast<std::size_t>(count)));
     for (std::byte* target : targets) {
       std::memcpy(target + begin * std::int64_t{sizeof(T)}, block.data(),
                   static_cast<std::size_t>(count) * sizeof(T));
     }
   }
+}
+
+template <typename T>
+void reduce_as(std::span<const std::byte* const> sources, std::span<std::byte* const> targets,
+               std::int64_t num_elems, ReduceOp op) {
+  op == ReduceOp::kSum ? reduce_all<T, Sum>(sources, targets, num_elems)
+                       : reduce_all<T, MaxOrNan>(sources, targets, num_elems);
 }
 
 }  // namespace
@@ -71,14 +105,15 @@ void reduce_in_rank_order(std::span<const std::byte* const> sources,
                           std::span<std::byte* const> targets, std::int64_t num_elems,
                           Reduction reduction) {
   TRI_CHECK(!sources.empty());
-  TRI_CHECK(reduction.dtype == DType::kF32 || reduction.dtype == DType::kF64);
-  const bool is_f32 = reduction.dtype == DType::kF32;
-  if (reduction.op == ReduceOp::kSum) {
-    is_f32 ? reduce_all<float, Sum>(sources, targets, num_elems)
-           : reduce_all<double, Sum>(sources, targets, num_elems);
-  } else {
-    is_f32 ? reduce_all<float, MaxOrNan>(sources, targets, num_elems)
-           : reduce_all<double, MaxOrNan>(sources, targets, num_elems);
+  switch (reduction.dtype) {
+    case DType::kF32:
+      return reduce_as<float>(sources, targets, num_elems, reduction.op);
+    case DType::kBf16:
+      return reduce_as<Bf16>(sources, targets, num_elems, reduction.op);
+    case DType::kF64:
+      return reduce_as<double>(sources, targets, num_elems, reduction.op);
+    default:
+      TRI_CHECK(false && "no reduction of this type");
   }
 }
 

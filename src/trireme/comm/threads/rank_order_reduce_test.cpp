@@ -3,10 +3,12 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "trireme/base/bf16.h"
 #include "trireme/base/errors.h"
 
 namespace trireme {
@@ -67,8 +69,19 @@ TEST(RankOrderReduce, MaxKeepsANanOfAnyRank) {
   EXPECT_TRUE(std::isnan(reduced({{1.0F}, {2.0F}, {nan}}, kMaxF32)));
 }
 
+TEST(RankOrderReduce, SumsOfBf16AreRoundedOnce) {
+  // In bf16, 256 + 1 is 256 again; in fp32 the ones add up first.
+  const std::vector<Bf16> big = {to_bf16(256.0F)}, one = {to_bf16(1.0F)};
+  std::vector<const std::byte*> sources = {std::as_bytes(std::span(big)).data()};
+  for (int i = 0; i < 3; ++i) sources.push_back(std::as_bytes(std::span(one)).data());
+  std::vector<Bf16> sum(1);
+  std::byte* const target = std::as_writable_bytes(std::span(sum)).data();
+  reduce_in_rank_order(sources, {&target, 1}, 1, {.dtype = DType::kBf16});
+  EXPECT_EQ(to_float(sum[0]), 260.0F);  // 259 lies between 258 and 260: ties to even
+}
+
 TEST(RankOrderReduce, RefusesOtherTypes) {
-  EXPECT_THROW((void)reduced({{1.0F}}, {.dtype = DType::kBf16}), InternalError);
+  EXPECT_THROW((void)reduced({{1.0F}}, {.dtype = DType::kI32}), InternalError);
 }
 
 }  // namespace

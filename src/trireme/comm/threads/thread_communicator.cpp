@@ -270,8 +270,9 @@ void ThreadCommunicator::check_root(CommOp op, int root) const {
 
 void ThreadCommunicator::check_elems(CommOp op, std::span<const std::byte> buffer,
                                      Reduction reduction) const {
-  if (reduction.dtype != DType::kF32 && reduction.dtype != DType::kF64) {
-    throw UsageError(fmt::format("{}: no reduction of {}; convert to f32 or f64", where(op),
+  if (reduction.dtype != DType::kF32 && reduction.dtype != DType::kF64 &&
+      reduction.dtype != DType::kBf16) {
+    throw UsageError(fmt::format("{}: no reduction of {}; convert to f32, f64 or bf16", where(op),
                                  dtype_name(reduction.dtype)));
   }
   const auto elem_bytes = static_cast<std::size_t>(dtype_bytes(reduction.dtype));

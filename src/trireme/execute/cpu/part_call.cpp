@@ -35,7 +35,7 @@ kernels::EmbeddingShape PartCall::embedding_shape() const {
 }
 
 kernels::NormShape PartCall::norm_shape() const {
-  return trireme::norm_shape(spec(), instruction_);
+  return trireme::norm_shape(program_, spec(), instruction_);
 }
 
 kernels::DropoutShape PartCall::dropout_shape() const {
@@ -63,13 +63,13 @@ kernels::AttentionShape PartCall::attention_shape() const {
   return shape;
 }
 
-kernels::NormShape norm_shape(const ModelSpec& local_spec, const Instruction& instruction) {
+kernels::NormShape norm_shape(const Program& program, const ModelSpec& local_spec,
+                              const Instruction& instruction) {
   const Use* h = instruction.find(instruction.has(Role::kX) ? Role::kX : Role::kH);
-  return {
-      .kind = local_spec.is_llama() ? kernels::NormKind::kRms : kernels::NormKind::kLayer,
-      .num_tokens = h->range.bytes / static_cast<std::int64_t>(sizeof(float)) / local_spec.hidden,
-      .hidden = local_spec.hidden,
-      .eps = static_cast<float>(local_spec.norm_eps)};
+  return {.kind = local_spec.is_llama() ? kernels::NormKind::kRms : kernels::NormKind::kLayer,
+          .num_tokens = num_elems(program, h->range) / local_spec.hidden,
+          .hidden = local_spec.hidden,
+          .eps = static_cast<float>(local_spec.norm_eps)};
 }
 
 kernels::HeadsShape heads_shape(const Program& program, const LocalModel& model) {

@@ -40,10 +40,9 @@ class PartCall {
     }
     return nullptr;
   }
-  /// Number of `T` in that operand.
-  template <typename T = float>
+  /// Number of elements of that operand.
   [[nodiscard]] std::int64_t count(Role role) const {
-    return instruction_.find(role)->range.bytes / static_cast<std::int64_t>(sizeof(T));
+    return num_elems(program_, instruction_.find(role)->range);
   }
   [[nodiscard]] bool accumulates(Role role) const {
     const Use* const use = instruction_.find(role);
@@ -74,7 +73,7 @@ class PartCall {
 };
 
 /// Shapes that do not depend on what is in the cache: for sizing scratch.
-[[nodiscard]] kernels::NormShape norm_shape(const ModelSpec& local_spec,
+[[nodiscard]] kernels::NormShape norm_shape(const Program& program, const ModelSpec& local_spec,
                                             const Instruction& instruction);
 [[nodiscard]] kernels::HeadsShape heads_shape(const Program& program, const LocalModel& model);
 [[nodiscard]] kernels::AttentionShape attention_shape(const Program& program,

@@ -14,6 +14,7 @@
 
 #include "trireme/base/errors.h"
 #include "trireme/execute/cpu/cpu_backend.h"
+#include "trireme/kernels/cpu/matmul.h"
 
 namespace trireme {
 
@@ -51,7 +52,7 @@ std::int64_t cpu_workspace_bytes(const Program& program, int num_threads) {
   std::thread([&] {
     try {
       set_rank_threads(num_threads, false);
-      bytes = CpuBackend(program, num_threads).workspace_bytes();
+      bytes = make_cpu_backend(program, num_threads)->workspace_bytes();
     } catch (...) {
       failure = std::current_exception();
     }

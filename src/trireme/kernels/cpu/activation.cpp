@@ -4,28 +4,45 @@
 
 namespace trireme::kernels {
 
-void swiglu_forward(const ActivationShape& shape, const float* gate_up, float* act,
-                    const IsaKernels& isa) {
-  parallel_rows(shape.num_tokens, shape.ffn,
-                [&](Range tokens) { isa.swiglu_forward(shape.ffn, gate_up, act, tokens); });
-}
-
-void swiglu_backward(const ActivationShape& shape, const float* gate_up, const float* d_act,
-                     float* d_gate_up, const IsaKernels& isa) {
+template <typename T>
+void swiglu_forward(const ActivationShape& shape, const T* gate_up, T* act, const IsaKernels& isa) {
   parallel_rows(shape.num_tokens, shape.ffn, [&](Range tokens) {
-    isa.swiglu_backward(shape.ffn, gate_up, d_act, d_gate_up, tokens);
+    isa.typed<T>().swiglu_forward(shape.ffn, gate_up, act, tokens);
   });
 }
 
-void gelu_forward(const ActivationShape& shape, const float* x, float* act, const IsaKernels& isa) {
-  parallel_ranges(shape.num_tokens * shape.ffn, kElementwiseGrain,
-                  [&](Range elems) { isa.gelu_forward(x, act, elems); });
+template <typename T>
+void swiglu_backward(const ActivationShape& shape, const T* gate_up, const T* d_act, T* d_gate_up,
+                     const IsaKernels& isa) {
+  parallel_rows(shape.num_tokens, shape.ffn, [&](Range tokens) {
+    isa.typed<T>().swiglu_backward(shape.ffn, gate_up, d_act, d_gate_up, tokens);
+  });
 }
 
-void gelu_backward(const ActivationShape& shape, const float* x, const float* d_act, float* dx,
+template <typename T>
+void gelu_forward(const ActivationShape& shape, const T* x, T* act, const IsaKernels& isa) {
+  parallel_ranges(shape.num_tokens * shape.ffn, kElementwiseGrain,
+                  [&](Range elems) { isa.typed<T>().gelu_forward(x, act, elems); });
+}
+
+template <typename T>
+void gelu_backward(const ActivationShape& shape, const T* x, const T* d_act, T* dx,
                    const IsaKernels& isa) {
   parallel_ranges(shape.num_tokens * shape.ffn, kElementwiseGrain,
-                  [&](Range elems) { isa.gelu_backward(x, d_act, dx, elems); });
+                  [&](Range elems) { isa.typed<T>().gelu_backward(x, d_act, dx, elems); });
 }
+
+template void swiglu_forward(const ActivationShape&, const float*, float*, const IsaKernels&);
+template void swiglu_backward(const ActivationShape&, const float*, const float*, float*,
+                              const IsaKernels&);
+template void gelu_forward(const ActivationShape&, const float*, float*, const IsaKernels&);
+template void gelu_backward(const ActivationShape&, const float*, const float*, float*,
+                            const IsaKernels&);
+template void swiglu_forward(const ActivationShape&, const Bf16*, Bf16*, const IsaKernels&);
+template void swiglu_backward(const ActivationShape&, const Bf16*, const Bf16*, Bf16*,
+                              const IsaKernels&);
+template void gelu_forward(const ActivationShape&, const Bf16*, Bf16*, const IsaKernels&);
+template void gelu_backward(const ActivationShape&, const Bf16*, const Bf16*, Bf16*,
+                            const IsaKernels&);
 
 }  // namespace trireme::kernels

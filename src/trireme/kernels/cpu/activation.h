@@ -1,4 +1,4 @@
-// Activations of the feed-forward part. Letters: N tokens, F ffn.
+// Activations of the feed-forward part. Letters: N tokens, F ffn; T is float or Bf16.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,22 @@ struct ActivationShape {
 
 /// act[N,F] = silu(gate) * up, gate_up [N,2F] with the gate first (Shazeer 2020, arXiv:2002.05202,
 /// eq. 6).
-void swiglu_forward(const ActivationShape& shape, const float* gate_up, float* act,
+template <typename T>
+void swiglu_forward(const ActivationShape& shape, const T* gate_up, T* act,
                     const IsaKernels& isa = isa_kernels());
 /// d_gate_up[N,2F] from d_act[N,F]; may be gate_up itself.
-void swiglu_backward(const ActivationShape& shape, const float* gate_up, const float* d_act,
-                     float* d_gate_up, const IsaKernels& isa = isa_kernels());
+template <typename T>
+void swiglu_backward(const ActivationShape& shape, const T* gate_up, const T* d_act, T* d_gate_up,
+                     const IsaKernels& isa = isa_kernels());
 
 /// act[N,F] = gelu(x), tanh form: x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))) (Hendrycks,
 /// Gimpel 2016, arXiv:1606.08415, §2).
-void gelu_forward(const ActivationShape& shape, const float* x, float* act,
+template <typename T>
+void gelu_forward(const ActivationShape& shape, const T* x, T* act,
                   const IsaKernels& isa = isa_kernels());
 /// dx[N,F] from d_act[N,F]; may be x or d_act.
-void gelu_backward(const ActivationShape& shape, const float* x, const float* d_act, float* dx,
+template <typename T>
+void gelu_backward(const ActivationShape& shape, const T* x, const T* d_act, T* dx,
                    const IsaKernels& isa = isa_kernels());
 
 }  // namespace trireme::kernels

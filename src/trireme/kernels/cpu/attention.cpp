@@ -18,6 +18,15 @@ float* thread_scratch(void* scratch, std::int64_t elems) {
   return static_cast<float*>(scratch) + omp_get_thread_num() * elems;
 }
 
+template <typename T>
+std::int64_t forward_elems(const AttentionShape& shape) {
+  return attention_forward_scratch_elems(shape.head_dim, std::is_same_v<T, Bf16>);
+}
+template <typename T>
+std::int64_t backward_elems(const AttentionShape& shape) {
+  return attention_backward_scratch_elems(shape.head_dim, shape.kv_len, std::is_same_v<T, Bf16>);
+}
+
 std::int64_t scratch_bytes(std::int64_t elems, int num_threads) {
   return elems * num_threads * static_cast<std::int64_t>(sizeof(float));
 }
@@ -32,39 +41,58 @@ double attention_forward_flops(const AttentionShape& shape) {
   return 4.0 * pairs * static_cast<double>(shape.batch * shape.heads * shape.head_dim);
 }
 
+template <typename T>
 std::int64_t attention_forward_scratch_bytes(const AttentionShape& shape, int num_threads) {
-  return scratch_bytes(attention_forward_scratch_elems(shape.head_dim), num_threads);
+  return scratch_bytes(forward_elems<T>(shape), num_threads);
 }
 
-void attention_forward(const AttentionShape& shape, const AttentionForward& args,
+template <typename T>
+void attention_forward(const AttentionShape& shape,
+                       const std::type_identity_t<AttentionForward<T>>& args,
                        const IsaKernels& isa) {
   check(shape, args.dropout);
   const std::int64_t num_blocks = div_ceil(shape.seq_len, kAttentionBlock);
-  const std::int64_t scratch_elems = attention_forward_scratch_elems(shape.head_dim);
+  const std::int64_t scratch_elems = forward_elems<T>(shape);
   parallel_for(shape.batch * shape.heads * num_blocks, [&](std::int64_t index) {
     const std::int64_t head_index = index / num_blocks;
-    isa.attention_forward(shape, args,
-                          {.sample = head_index / shape.heads,
-                           .head = head_index % shape.heads,
-                           .query_begin = index % num_blocks * kAttentionBlock,
-                           .scratch = thread_scratch(args.scratch, scratch_elems)});
+    isa.typed<T>().attention_forward(shape, args,
+                                     {.sample = head_index / shape.heads,
+                                      .head = head_index % shape.heads,
+                                      .query_begin = index % num_blocks * kAttentionBlock,
+                                      .scratch = thread_scratch(args.scratch, scratch_elems)});
   });
 }
 
+template <typename T>
 std::int64_t attention_backward_scratch_bytes(const AttentionShape& shape, int num_threads) {
-  return scratch_bytes(attention_backward_scratch_elems(shape.head_dim), num_threads);
+  return scratch_bytes(backward_elems<T>(shape), num_threads);
 }
 
-void attention_backward(const AttentionShape& shape, const AttentionBackward& args,
+template <typename T>
+void attention_backward(const AttentionShape& shape,
+                        const std::type_identity_t<AttentionBackward<T>>& args,
                         const IsaKernels& isa) {
   check(shape, args.dropout);
-  const std::int64_t scratch_elems = attention_backward_scratch_elems(shape.head_dim);
+  const std::int64_t scratch_elems = backward_elems<T>(shape);
   parallel_for(shape.batch * shape.kv_heads, [&](std::int64_t index) {
-    isa.attention_backward(shape, args,
-                           {.sample = index / shape.kv_heads,
-                            .head = index % shape.kv_heads,
-                            .scratch = thread_scratch(args.scratch, scratch_elems)});
+    isa.typed<T>().attention_backward(shape, args,
+                                      {.sample = index / shape.kv_heads,
+                                       .head = index % shape.kv_heads,
+                                       .scratch = thread_scratch(args.scratch, scratch_elems)});
   });
 }
+
+template std::int64_t attention_forward_scratch_bytes<float>(const AttentionShape&, int);
+template std::int64_t attention_backward_scratch_bytes<float>(const AttentionShape&, int);
+template void attention_forward<float>(const AttentionShape&, const AttentionForward<float>&,
+                                       const IsaKernels&);
+template void attention_backward<float>(const AttentionShape&, const AttentionBackward<float>&,
+                                        const IsaKernels&);
+template std::int64_t attention_forward_scratch_bytes<Bf16>(const AttentionShape&, int);
+template std::int64_t attention_backward_scratch_bytes<Bf16>(const AttentionShape&, int);
+template void attention_forward<Bf16>(const AttentionShape&, const AttentionForward<Bf16>&,
+                                      const IsaKernels&);
+template void attention_backward<Bf16>(const AttentionShape&, const AttentionBackward<Bf16>&,
+                                       const IsaKernels&);
 
 }  // namespace trireme::kernels

@@ -1,9 +1,11 @@
 // Causal attention with grouped heads; the score matrix exists only one tile at a time.
 // Letters: B batch, T seq_len (queries), H heads, G kv_heads, D head_dim, N = B*T tokens.
-// Dao et al. 2022 (arXiv:2205.14135), algorithms 1 and 4.
+// Dao et al. 2022 (arXiv:2205.14135), algorithms 1 and 4. The type T is float or Bf16; tiles
+// and sums are fp32.
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "trireme/kernels/cpu/dropout.h"
 #include "trireme/kernels/cpu/isa.h"
@@ -28,12 +30,13 @@ struct AttentionShape {
 /// that.
 [[nodiscard]] double attention_forward_flops(const AttentionShape& shape);
 
+template <typename T = float>
 struct AttentionForward {
-  const float* q = nullptr;  ///< [B,H,T,D]
-  const float* k = nullptr;  ///< [B,G,cache_rows,D]
-  const float* v = nullptr;  ///< as k
-  float* o = nullptr;        ///< [N, H*D], token-major
-  float* lse = nullptr;      ///< [B,H,T] natural log of the softmax's denominator
+  const T* q = nullptr;  ///< [B,H,T,D]
+  const T* k = nullptr;  ///< [B,G,cache_rows,D]
+  const T* v = nullptr;  ///< as k
+  T* o = nullptr;        ///< [N, H*D], token-major
+  float* lse = nullptr;  ///< [B,H,T] natural log of the softmax's denominator
   /// Of the probabilities: Philox counter {16*(i/64) + i%16, key position, sample low, sample high
   /// << 16 | head}, word (i/16)%4, for the query at position i. Needs query_offset % 64 == 0.
   DropoutSite dropout = {};
@@ -42,30 +45,37 @@ struct AttentionForward {
 
 /// Tiles of each thread; `num_threads` is the OpenMP setting under which the kernel will run (fewer
 /// is allowed).
+template <typename T = float>
 [[nodiscard]] std::int64_t attention_forward_scratch_bytes(const AttentionShape& shape,
                                                            int num_threads);
 /// A query's bits depend only on its own sequence and head, not on batch or threads.
-void attention_forward(const AttentionShape& shape, const AttentionForward& args,
+template <typename T = float>
+void attention_forward(const AttentionShape& shape,
+                       const std::type_identity_t<AttentionForward<T>>& args,
                        const IsaKernels& isa = isa_kernels());
 
+template <typename T = float>
 struct AttentionBackward {
-  const float* q = nullptr;
-  const float* k = nullptr;
-  const float* v = nullptr;
-  const float* o = nullptr;
+  const T* q = nullptr;
+  const T* k = nullptr;
+  const T* v = nullptr;
+  const T* o = nullptr;
   const float* lse = nullptr;
-  const float* d_o = nullptr;  ///< [N, H*D]
-  float* dq = nullptr;         ///< [B,H,T,D]
-  float* dk = nullptr;         ///< [B,G,cache_rows,D]; rows < kv_len are written
-  float* dv = nullptr;         ///< as dk
-  DropoutSite dropout = {};    ///< equal to forward's: the mask is drawn again
-  void* scratch = nullptr;     ///< attention_backward_scratch_bytes, alignment 64
+  const T* d_o = nullptr;    ///< [N, H*D]
+  T* dq = nullptr;           ///< [B,H,T,D]
+  T* dk = nullptr;           ///< [B,G,cache_rows,D]; rows < kv_len are written
+  T* dv = nullptr;           ///< as dk
+  DropoutSite dropout = {};  ///< equal to forward's: the mask is drawn again
+  void* scratch = nullptr;   ///< attention_backward_scratch_bytes, alignment 64
 };
 
+template <typename T = float>
 [[nodiscard]] std::int64_t attention_backward_scratch_bytes(const AttentionShape& shape,
                                                             int num_threads);
 /// Recomputes the scores tile by tile. dk and dv sum the heads of a group in ascending order.
-void attention_backward(const AttentionShape& shape, const AttentionBackward& args,
+template <typename T = float>
+void attention_backward(const AttentionShape& shape,
+                        const std::type_identity_t<AttentionBackward<T>>& args,
                         const IsaKernels& isa = isa_kernels());
 
 }  // namespace trireme::kernels

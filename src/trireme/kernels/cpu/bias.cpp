@@ -13,15 +13,17 @@ constexpr std::int64_t kBlockTokens = 64;
 constexpr std::int64_t kTileColumns = 256;
 
 /// Columns [begin, begin + count) of all tokens.
-void sum_columns(const BiasShape& shape, const float* dy, std::int64_t begin, std::int64_t count,
+template <typename T>
+void sum_columns(const BiasShape& shape, const T* dy, std::int64_t begin, std::int64_t count,
                  float* total) {
   std::array<float, kTileColumns> block{};
   for (std::int64_t first = 0; first < shape.num_tokens; first += kBlockTokens) {
     const std::int64_t last = std::min(first + kBlockTokens, shape.num_tokens);
     std::fill_n(block.begin(), count, 0.0F);
     for (std::int64_t n = first; n < last; ++n) {
-      const float* const row = dy + n * shape.width + begin;
-      for (std::int64_t c = 0; c < count; ++c) block[static_cast<std::size_t>(c)] += row[c];
+      const T* const row = dy + n * shape.width + begin;
+      for (std::int64_t c = 0; c < count; ++c)
+        block[static_cast<std::size_t>(c)] += to_float(row[c]);
     }
     for (std::int64_t c = 0; c < count; ++c) total[c] += block[static_cast<std::size_t>(c)];
   }
@@ -29,16 +31,18 @@ void sum_columns(const BiasShape& shape, const float* dy, std::int64_t begin, st
 
 }  // namespace
 
-void add_bias(const BiasShape& shape, const float* bias, float* y) {
+template <typename T>
+void add_bias(const BiasShape& shape, const T* bias, T* y) {
   const IsaKernels& isa = isa_kernels();
   parallel_rows(shape.num_tokens, shape.width, [&](Range tokens) {
     for (std::int64_t n = tokens.begin; n < tokens.end; ++n) {
-      isa.add(y + n * shape.width, bias, shape.width);
+      isa.typed<T>().add(y + n * shape.width, bias, shape.width);
     }
   });
 }
 
-void bias_gradient(const BiasShape& shape, const float* dy, float* db, bool accumulate) {
+template <typename T>
+void bias_gradient(const BiasShape& shape, const T* dy, float* db, bool accumulate) {
   const std::int64_t num_tiles = (shape.width + kTileColumns - 1) / kTileColumns;
 #pragma omp parallel for schedule(static)
   for (std::int64_t tile = 0; tile < num_tiles; ++tile) {
@@ -52,5 +56,10 @@ void bias_gradient(const BiasShape& shape, const float* dy, float* db, bool accu
     }
   }
 }
+
+template void add_bias(const BiasShape&, const float*, float*);
+template void bias_gradient(const BiasShape&, const float*, float*, bool);
+template void add_bias(const BiasShape&, const Bf16*, Bf16*);
+template void bias_gradient(const BiasShape&, const Bf16*, float*, bool);
 
 }  // namespace trireme::kernels

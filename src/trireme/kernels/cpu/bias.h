@@ -1,4 +1,5 @@
-// A bias apart from its product, and its gradient. Letters: N tokens, C width.
+// A bias apart from its product, and its gradient. Letters: N tokens, C width; T is float or
+// Bf16.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +12,12 @@ struct BiasShape {
 };
 
 /// y[N,C] += bias[C], for products whose sum over ranks comes before the bias.
-void add_bias(const BiasShape& shape, const float* bias, float* y);
+template <typename T>
+void add_bias(const BiasShape& shape, const T* bias, T* y);
 
 /// db[C] = (accumulate: +=) sum over n of dy[N,C]. Each column adds its tokens in blocks of 64,
 /// tokens and blocks in ascending order, whatever the number of threads.
-void bias_gradient(const BiasShape& shape, const float* dy, float* db, bool accumulate);
+template <typename T>
+void bias_gradient(const BiasShape& shape, const T* dy, float* db, bool accumulate);
 
 }  // namespace trireme::kernels

@@ -4,11 +4,17 @@
 
 namespace trireme::kernels {
 
-void dropout_forward(const DropoutShape& shape, const DropoutSite& site, const float* x, float* out,
+template <typename T>
+void dropout_forward(const DropoutShape& shape, const DropoutSite& site, const T* x, T* out,
                      const IsaKernels& isa) {
   TRI_CHECK(site.p >= 0 && site.p < 1);
   parallel_rows(shape.num_tokens, shape.channels,
-                [&](Range tokens) { isa.dropout(shape, site, x, out, tokens); });
+                [&](Range tokens) { isa.typed<T>().dropout(shape, site, x, out, tokens); });
 }
+
+template void dropout_forward(const DropoutShape&, const DropoutSite&, const float*, float*,
+                              const IsaKernels&);
+template void dropout_forward(const DropoutShape&, const DropoutSite&, const Bf16*, Bf16*,
+                              const IsaKernels&);
 
 }  // namespace trireme::kernels

@@ -1,6 +1,6 @@
 // Dropout whose mask is a pure function of (key, global sample, token, channel), so that every
 // layout and every recomputation draws the same one. Letters: N tokens of the run, B samples of the
-// micro-batch, T seq_len, C channels.
+// micro-batch, T seq_len, C channels. The type T is float or Bf16.
 #pragma once
 
 #include <cstdint>
@@ -28,12 +28,14 @@ struct DropoutShape {
 /// out = mask * x / (1 - p); `out` may be `x`. The mask keeps where uniform >= p: Philox4x32-10
 /// with counter {16*(c/64) + c%16, token, sample} and word (c/16)%4, the same for all instruction
 /// sets.
-void dropout_forward(const DropoutShape& shape, const DropoutSite& site, const float* x, float* out,
+template <typename T>
+void dropout_forward(const DropoutShape& shape, const DropoutSite& site, const T* x, T* out,
                      const IsaKernels& isa = isa_kernels());
 
 /// The same function, of the gradient: dx = mask * dy / (1 - p).
-inline void dropout_backward(const DropoutShape& shape, const DropoutSite& site, const float* dy,
-                             float* dx, const IsaKernels& isa = isa_kernels()) {
+template <typename T>
+void dropout_backward(const DropoutShape& shape, const DropoutSite& site, const T* dy, T* dx,
+                      const IsaKernels& isa = isa_kernels()) {
   dropout_forward(shape, site, dy, dx, isa);
 }
 

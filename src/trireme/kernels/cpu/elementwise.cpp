@@ -6,9 +6,10 @@
 
 namespace trireme::kernels {
 
-void add(float* out, const float* x, std::int64_t count, const IsaKernels& isa) {
+template <typename T>
+void add(T* out, const T* x, std::int64_t count, const IsaKernels& isa) {
   parallel_ranges(count, kElementwiseGrain, [=, &isa](Range range) {
-    isa.add(out + range.begin, x + range.begin, range.end - range.begin);
+    isa.typed<T>().add(out + range.begin, x + range.begin, range.end - range.begin);
   });
 }
 
@@ -19,11 +20,13 @@ void fill_zero(float* out, std::int64_t count) {
   });
 }
 
-void reduce_ranks(float* out, const float* const* inputs, int num_ranks, std::int64_t count,
+template <typename T>
+void reduce_ranks(T* out, const T* const* inputs, int num_ranks, std::int64_t count,
                   const IsaKernels& isa) {
   TRI_CHECK(num_ranks >= 1);
-  parallel_ranges(count, kElementwiseGrain,
-                  [=, &isa](Range range) { isa.reduce_ranks(out, inputs, num_ranks, range); });
+  parallel_ranges(count, kElementwiseGrain, [=, &isa](Range range) {
+    isa.typed<T>().reduce_ranks(out, inputs, num_ranks, range);
+  });
 }
 
 void reduce_ranks(double* out, const double* const* inputs, int num_ranks, std::int64_t count) {
@@ -36,5 +39,10 @@ void reduce_ranks(double* out, const double* const* inputs, int num_ranks, std::
     }
   });
 }
+
+template void add(float*, const float*, std::int64_t, const IsaKernels&);
+template void reduce_ranks(float*, const float* const*, int, std::int64_t, const IsaKernels&);
+template void add(Bf16*, const Bf16*, std::int64_t, const IsaKernels&);
+template void reduce_ranks(Bf16*, const Bf16* const*, int, std::int64_t, const IsaKernels&);
 
 }  // namespace trireme::kernels

@@ -26,27 +26,29 @@ std::int64_t position_of(const EmbeddingShape& shape, std::int64_t n) {
   return shape.first_position + (shape.first_token + n) % shape.seq_len;
 }
 
-void add_columns(float* to, const float* from, Range columns) {
-  for (std::int64_t i = columns.begin; i < columns.end; ++i) to[i] += from[i];
+template <typename T>
+void add_columns(float* to, const T* from, Range columns) {
+  for (std::int64_t i = columns.begin; i < columns.end; ++i) to[i] += to_float(from[i]);
 }
 
 /// h[n] += position_table[position(n)].
-void add_position(const EmbeddingShape& shape, const float* position_table, std::int64_t n,
-                  float* h) {
-  add_columns(h + n * shape.hidden, position_table + position_of(shape, n) * shape.hidden,
-              {.begin = 0, .end = shape.hidden});
+template <typename T>
+void add_position(const EmbeddingShape& shape, const T* position_table, std::int64_t n, T* h) {
+  isa_kernels().typed<T>().add(h + n * shape.hidden,
+                               position_table + position_of(shape, n) * shape.hidden, shape.hidden);
 }
 
 }  // namespace
 
-void embedding_forward(const EmbeddingShape& shape, const std::int32_t* tokens, const float* table,
-                       const float* position_table, float* h) {
+template <typename T>
+void embedding_forward(const EmbeddingShape& shape, const std::int32_t* tokens, const T* table,
+                       const std::type_identity_t<T>* position_table, T* h) {
   check_tokens(shape, tokens);
   if (position_table != nullptr) check_positions(shape);
   const std::int64_t hidden = shape.hidden;
   parallel_rows(shape.num_tokens, hidden, [&](Range range) {
     for (std::int64_t n = range.begin; n < range.end; ++n) {
-      const std::size_t row_bytes = static_cast<std::size_t>(hidden) * sizeof(float);
+      const std::size_t row_bytes = static_cast<std::size_t>(hidden) * sizeof(T);
       if (has_row(shape, tokens[n])) {
         std::memcpy(h + n * hidden, table + (tokens[n] - shape.first_row) * hidden, row_bytes);
       } else {
@@ -57,7 +59,8 @@ void embedding_forward(const EmbeddingShape& shape, const std::int32_t* tokens, 
   });
 }
 
-void add_positions(const EmbeddingShape& shape, const float* position_table, float* h) {
+template <typename T>
+void add_positions(const EmbeddingShape& shape, const T* position_table, T* h) {
   check_positions(shape);
   parallel_rows(shape.num_tokens, shape.hidden, [&](Range range) {
     for (std::int64_t n = range.begin; n < range.end; ++n) {
@@ -66,7 +69,9 @@ void add_positions(const EmbeddingShape& shape, const float* position_table, flo
   });
 }
 
-void embedding_backward(const EmbeddingShape& shape, const EmbeddingBackward& args) {
+template <typename T>
+void embedding_backward(const EmbeddingShape& shape,
+                        const std::type_identity_t<EmbeddingBackward<T>>& args) {
   if (args.dtable != nullptr) check_tokens(shape, args.tokens);
   if (args.dposition != nullptr) check_positions(shape);
   const std::int64_t hidden = shape.hidden;
@@ -78,7 +83,7 @@ void embedding_backward(const EmbeddingShape& shape, const EmbeddingBackward& ar
   constexpr std::int64_t kGrainColumns = 64;
   parallel_ranges(hidden, kGrainColumns, [&](Range columns) {
     for (std::int64_t n = 0; n < shape.num_tokens; ++n) {
-      const float* dh = args.dh + n * hidden;
+      const T* dh = args.dh + n * hidden;
       if (args.dtable != nullptr && has_row(shape, args.tokens[n])) {
         add_columns(args.dtable + (args.tokens[n] - shape.first_row) * hidden, dh, columns);
       }
@@ -88,5 +93,14 @@ void embedding_backward(const EmbeddingShape& shape, const EmbeddingBackward& ar
     }
   });
 }
+
+template void embedding_forward(const EmbeddingShape&, const std::int32_t*, const float*,
+                                const float*, float*);
+template void add_positions(const EmbeddingShape&, const float*, float*);
+template void embedding_backward<float>(const EmbeddingShape&, const EmbeddingBackward<float>&);
+template void embedding_forward(const EmbeddingShape&, const std::int32_t*, const Bf16*,
+                                const Bf16*, Bf16*);
+template void add_positions(const EmbeddingShape&, const Bf16*, Bf16*);
+template void embedding_backward<Bf16>(const EmbeddingShape&, const EmbeddingBackward<Bf16>&);
 
 }  // namespace trireme::kernels

@@ -1,8 +1,9 @@
 // Token and learned-position tables. Letters: T seq_len, C hidden, V rows of the token table given
-// (the vocabulary or a shard of it), S max_positions.
+// (the vocabulary or a shard of it), S max_positions. The type T is float or Bf16.
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 namespace trireme::kernels {
 
@@ -23,16 +24,19 @@ struct EmbeddingShape {
 /// h[N,C] = table[tokens[n] - first_row] (+ position_table[position(n)] unless nullptr). table
 /// [V,C], position_table [S,C]. A token outside the table reads a row of zeros when the table is a
 /// shard; otherwise it is an InternalError: the data layer checks first.
-void embedding_forward(const EmbeddingShape& shape, const std::int32_t* tokens, const float* table,
-                       const float* position_table, float* h);
+template <typename T>
+void embedding_forward(const EmbeddingShape& shape, const std::int32_t* tokens, const T* table,
+                       const std::type_identity_t<T>* position_table, T* h);
 
 /// h[N,C] += position_table[position(n)], after the table alone: the bits of both tables at once.
 /// Reads the positions of `shape` only. Its gradient is embedding_backward() without dtable.
-void add_positions(const EmbeddingShape& shape, const float* position_table, float* h);
+template <typename T>
+void add_positions(const EmbeddingShape& shape, const T* position_table, T* h);
 
+template <typename T = float>
 struct EmbeddingBackward {
   const std::int32_t* tokens = nullptr;  ///< [N]; not read without dtable
-  const float* dh = nullptr;             ///< [N,C]
+  const T* dh = nullptr;                 ///< [N,C]
   float* dtable = nullptr;               ///< [V,C], or nullptr: not wanted (frozen)
   float* dposition = nullptr;            ///< [S,C], or nullptr
   bool accumulate = false;               ///< false: both tables are zeroed first
@@ -40,6 +44,8 @@ struct EmbeddingBackward {
 
 /// Adds dh to the rows that forward read; a token outside a shard adds nothing to dtable. Each row
 /// adds its tokens in ascending order, whatever the number of threads.
-void embedding_backward(const EmbeddingShape& shape, const EmbeddingBackward& args);
+template <typename T = float>
+void embedding_backward(const EmbeddingShape& shape,
+                        const std::type_identity_t<EmbeddingBackward<T>>& args);
 
 }  // namespace trireme::kernels

@@ -22,22 +22,25 @@ HeadLossShape checked(HeadLossShape shape) {
 }
 
 /// Scratch of one call: logits [chunk, V], token losses [chunk], then the products' own.
+template <typename T>
 struct Scratch {
-  float* logits;
+  T* logits;
   double* losses;
   void* product;
 };
+template <typename T>
 std::int64_t logits_bytes(const HeadLossShape& shape) {
-  return round_up(shape.chunk_tokens * shape.vocab * 4, 64);
+  return round_up(shape.chunk_tokens * shape.vocab * static_cast<std::int64_t>(sizeof(T)), 64);
 }
 std::int64_t losses_bytes(const HeadLossShape& shape) {
   return round_up(shape.chunk_tokens * 8, 64);
 }
-Scratch cut(const HeadLossShape& shape, void* scratch) {
+template <typename T>
+Scratch<T> cut(const HeadLossShape& shape, void* scratch) {
   auto* bytes = static_cast<std::byte*>(scratch);
-  return {static_cast<float*>(scratch),
-          reinterpret_cast<double*>(bytes + logits_bytes(shape)),  // 64-byte aligned by round_up
-          bytes + logits_bytes(shape) + losses_bytes(shape)};
+  return {static_cast<T*>(scratch),
+          reinterpret_cast<double*>(bytes + logits_bytes<T>(shape)),  // 64-byte aligned by round_up
+          bytes + logits_bytes<T>(shape) + losses_bytes(shape)};
 }
 
 void check_labels(const std::int32_t* labels, const HeadLossShape& shape) {
@@ -51,18 +54,19 @@ struct Rows {
   const std::int32_t* labels = nullptr;
   const float* grad_scale = nullptr;
 };
-double loss_of_rows(const Rows& rows, const Scratch& scratch, const IsaKernels& isa) {
+template <typename T>
+double loss_of_rows(const Rows& rows, const Scratch<T>& scratch, const IsaKernels& isa) {
   parallel_rows(rows.num, rows.vocab, [&](Range range) {
     for (std::int64_t n = range.begin; n < range.end; ++n) {
-      float* logits = scratch.logits + n * rows.vocab;
+      T* logits = scratch.logits + n * rows.vocab;
       scratch.losses[n] = 0;
       if (rows.labels[n] >= 0) {
-        scratch.losses[n] = isa.token_loss({.logits = logits,
-                                            .vocab = rows.vocab,
-                                            .label = rows.labels[n],
-                                            .grad_scale = rows.grad_scale});
+        scratch.losses[n] = isa.typed<T>().token_loss({.logits = logits,
+                                                       .vocab = rows.vocab,
+                                                       .label = rows.labels[n],
+                                                       .grad_scale = rows.grad_scale});
       } else if (rows.grad_scale != nullptr) {
-        std::memset(logits, 0, static_cast<std::size_t>(rows.vocab) * sizeof(float));
+        std::memset(logits, 0, static_cast<std::size_t>(rows.vocab) * sizeof(T));
       }
     }
   });
@@ -73,26 +77,30 @@ double loss_of_rows(const Rows& rows, const Scratch& scratch, const IsaKernels& 
 
 }  // namespace
 
-HeadLoss::HeadLoss(const HeadLossShape& shape, bool training)
+template <typename T>
+HeadLoss<T>::HeadLoss(const HeadLossShape& shape, bool training)
     : shape_(checked(shape)),
       products_({.chunk_tokens = shape_.chunk_tokens,
                  .last_chunk_tokens = shape_.num_tokens % shape_.chunk_tokens,
                  .hidden = shape_.hidden,
-                 .vocab = shape_.vocab},
+                 .vocab = shape_.vocab,
+                 .dtype = std::is_same_v<T, Bf16> ? DType::kBf16 : DType::kF32},
                 training) {}
 
-std::int64_t HeadLoss::scratch_bytes() const {
-  return logits_bytes(shape_) + losses_bytes(shape_) + products_.scratch_bytes();
+template <typename T>
+std::int64_t HeadLoss<T>::scratch_bytes() const {
+  return logits_bytes<T>(shape_) + losses_bytes(shape_) + products_.scratch_bytes();
 }
 
-void HeadLoss::train(const HeadLossTrain& args, const IsaKernels& isa) {
+template <typename T>
+void HeadLoss<T>::train(const HeadLossTrain<T>& args, const IsaKernels& isa) {
   TRI_CHECK(products_.has_gradients());
   check_labels(args.labels, shape_);
-  const Scratch scratch = cut(shape_, args.scratch);
+  const Scratch<T> scratch = cut<T>(shape_, args.scratch);
   for (std::int64_t first = 0; first < shape_.num_tokens; first += shape_.chunk_tokens) {
     const std::int64_t num = std::min(shape_.chunk_tokens, shape_.num_tokens - first);
     HeadProducts::Chunk& products = products_.of(num);
-    const float* x = args.x + first * shape_.hidden;
+    const T* x = args.x + first * shape_.hidden;
     products.logits.run(x, args.w, nullptr, scratch.logits, scratch.product);
     *args.loss_sum += loss_of_rows({.num = num,
                                     .vocab = shape_.vocab,
@@ -107,9 +115,10 @@ void HeadLoss::train(const HeadLossTrain& args, const IsaKernels& isa) {
   }
 }
 
-void HeadLoss::evaluate(const HeadLossEvaluate& args, const IsaKernels& isa) {
+template <typename T>
+void HeadLoss<T>::evaluate(const HeadLossEvaluate<T>& args, const IsaKernels& isa) {
   check_labels(args.labels, shape_);
-  const Scratch scratch = cut(shape_, args.scratch);
+  const Scratch<T> scratch = cut<T>(shape_, args.scratch);
   for (std::int64_t first = 0; first < shape_.num_tokens; first += shape_.chunk_tokens) {
     const std::int64_t num = std::min(shape_.chunk_tokens, shape_.num_tokens - first);
     products_.of(num).logits.run(args.x + first * shape_.hidden, args.w, nullptr, scratch.logits,
@@ -118,5 +127,8 @@ void HeadLoss::evaluate(const HeadLossEvaluate& args, const IsaKernels& isa) {
     *args.loss_sum += loss_of_rows(rows, scratch, isa);
   }
 }
+
+template class HeadLoss<float>;
+template class HeadLoss<Bf16>;
 
 }  // namespace trireme::kernels

@@ -1,5 +1,6 @@
 // Output head and cross-entropy, fused over chunks of tokens, so that there are never more logits
-// than chunk * V. Letters: N tokens, C hidden, V vocab.
+// than chunk * V. Letters: N tokens, C hidden, V vocab. The type T is float or Bf16, of
+// logits too; sums and dw are fp32.
 #pragma once
 
 #include <cstdint>
@@ -17,21 +18,23 @@ struct HeadLossShape {
   std::int64_t chunk_tokens = 256;
 };
 
+template <typename T = float>
 struct HeadLossTrain {
-  const float* x = nullptr;              ///< [N,C] output of the final norm
-  const float* w = nullptr;              ///< [V,C]
+  const T* x = nullptr;                  ///< [N,C] output of the final norm
+  const T* w = nullptr;                  ///< [V,C]
   const std::int32_t* labels = nullptr;  ///< [N]; negative: ignored
   const float* inv_tokens = nullptr;     ///< one scalar: 1 / valid tokens of the global batch
-  float* dx = nullptr;                   ///< [N,C]; must not overlap x
+  T* dx = nullptr;                       ///< [N,C]; must not overlap x
   float* dw = nullptr;                   ///< [V,C], or nullptr: not wanted (frozen)
   bool accumulate_dw = false;
   double* loss_sum = nullptr;  ///< += sum of token losses in nats, not scaled by inv_tokens
   void* scratch = nullptr;     ///< scratch_bytes(), alignment 64
 };
 
+template <typename T = float>
 struct HeadLossEvaluate {
-  const float* x = nullptr;
-  const float* w = nullptr;
+  const T* x = nullptr;
+  const T* w = nullptr;
   const std::int32_t* labels = nullptr;
   double* loss_sum = nullptr;
   void* scratch = nullptr;
@@ -40,6 +43,7 @@ struct HeadLossEvaluate {
 /// Owns its matrix products: create it at load in the rank's thread, as a Matmul. An ignored label
 /// adds nothing to the loss and its gradient is exactly 0. A NaN or +infinity among the logits of a
 /// counted token makes the loss NaN. Token losses are added in ascending order.
+template <typename T = float>
 class HeadLoss {
  public:
   /// Throws UsageError unless all sizes are >= 1. `training` false leaves the gradients out.
@@ -49,10 +53,10 @@ class HeadLoss {
 
   /// Loss and both gradients, the gradients scaled by *inv_tokens. InternalError when a label is
   /// >= V or the object was made without `training`. 6*N*C*V FLOPs.
-  void train(const HeadLossTrain& args, const IsaKernels& isa = isa_kernels());
+  void train(const HeadLossTrain<T>& args, const IsaKernels& isa = isa_kernels());
 
   /// Adds the same loss bits as train(). 2*N*C*V FLOPs.
-  void evaluate(const HeadLossEvaluate& args, const IsaKernels& isa = isa_kernels());
+  void evaluate(const HeadLossEvaluate<T>& args, const IsaKernels& isa = isa_kernels());
 
  private:
   HeadLossShape shape_;

@@ -23,7 +23,7 @@ struct Rank {
         sums(unwritten(2 * full.chunk_tokens)),
         dx(unwritten(full.chunk_tokens * full.hidden)) {}
   std::int64_t first_row;
-  HeadLossShard head;
+  HeadLossShard<> head;
   Scratch scratch;
   Floats logits, row_max, sums, dx;
   double loss = 0;
@@ -98,10 +98,10 @@ class Group {
     for_chunks([&](std::int64_t first, std::int64_t num) {
       until_sums(first, num, isa);
       for (Rank& rank : ranks_) {
-        HeadLossShard::loss({.num_tokens = num,
-                             .labels = problem_.labels.data() + first,
-                             .sums = rank.sums.data(),
-                             .loss_sum = &rank.loss});
+        HeadLossShard<>::loss({.num_tokens = num,
+                               .labels = problem_.labels.data() + first,
+                               .sums = rank.sums.data(),
+                               .loss_sum = &rank.loss});
       }
     });
     return loss_of_all();
@@ -296,11 +296,11 @@ TEST_P(HeadLossShardTest, RowMaxIsTheLargestOrNotANumber) {
   for (const std::int64_t count : {1, 3, 16, 40, 101}) {
     Floats row = random_floats(count, 5, 10.0F);
     for (float& value : row) value -= 100;
-    EXPECT_EQ(isa().row_max(row.data(), count), *std::max_element(row.begin(), row.end()));
+    EXPECT_EQ(isa().f32.row_max(row.data(), count), *std::max_element(row.begin(), row.end()));
     for (std::size_t i = 0; i < row.size(); ++i) {
       Floats bad = row;
       bad[i] = std::numeric_limits<float>::quiet_NaN();
-      EXPECT_TRUE(std::isnan(isa().row_max(bad.data(), count))) << i << " of " << count;
+      EXPECT_TRUE(std::isnan(isa().f32.row_max(bad.data(), count))) << i << " of " << count;
     }
   }
 }
@@ -329,7 +329,7 @@ TEST(HeadLossShard, RefusesAnEmptySize) {
 }
 
 TEST(HeadLossShard, RefusesATokenCountThatIsNoChunkAndGradientsWithoutTraining) {
-  HeadLossShard head({.chunk_tokens = 4, .last_chunk_tokens = 1, .hidden = 3, .vocab = 5}, false);
+  HeadLossShard<> head({.chunk_tokens = 4, .last_chunk_tokens = 1, .hidden = 3, .vocab = 5}, false);
   EXPECT_THROW(head.logits({.num_tokens = 3}), InternalError);
   EXPECT_THROW(head.gradient({.num_tokens = 4}), InternalError);
 }

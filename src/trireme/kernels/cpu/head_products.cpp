@@ -10,7 +10,7 @@ namespace {
 enum Gradient : std::size_t { kInput, kWeightWrite, kWeightAccumulate };
 
 HeadProducts::Chunk make_chunk(std::int64_t tokens, const HeadProductsShape& head, bool training) {
-  MatmulShape shape = logits_product(tokens, head.hidden, head.vocab);
+  MatmulShape shape = logits_product(tokens, head.hidden, head.vocab, head.dtype);
   HeadProducts::Chunk chunk = {.tokens = tokens, .logits = Matmul(shape), .gradients = {}};
   if (!training) return chunk;
   shape.kind = MatmulKind::kInputGrad;
@@ -44,20 +44,21 @@ HeadProducts::Chunk& HeadProducts::of(std::int64_t tokens) {
   return chunk;
 }
 
-void HeadProducts::Chunk::input_gradient(const float* d_logits, const float* w, float* dx,
+void HeadProducts::Chunk::input_gradient(const void* d_logits, const void* w, void* dx,
                                          void* scratch) {
   TRI_CHECK(!gradients.empty());
   gradients[kInput].run(d_logits, w, nullptr, dx, scratch);
 }
 
-void HeadProducts::Chunk::weight_gradient(const float* d_logits, const float* x, float* dw,
+void HeadProducts::Chunk::weight_gradient(const void* d_logits, const void* x, float* dw,
                                           bool accumulate, void* scratch) {
   TRI_CHECK(!gradients.empty());
   gradients[accumulate ? kWeightAccumulate : kWeightWrite].run(d_logits, x, nullptr, dw, scratch);
 }
 
-MatmulShape logits_product(std::int64_t num_rows, std::int64_t hidden, std::int64_t vocab) {
-  return {.kind = MatmulKind::kForward, .m = num_rows, .n = vocab, .k = hidden};
+MatmulShape logits_product(std::int64_t num_rows, std::int64_t hidden, std::int64_t vocab,
+                           DType dtype) {
+  return {.kind = MatmulKind::kForward, .m = num_rows, .n = vocab, .k = hidden, .dtype = dtype};
 }
 
 }  // namespace trireme::kernels

@@ -14,6 +14,7 @@ struct HeadProductsShape {
   std::int64_t last_chunk_tokens = 0;  ///< 0: no shorter last chunk
   std::int64_t hidden = 0;
   std::int64_t vocab = 0;
+  DType dtype = DType::kF32;  ///< of x, w, logits and their gradients; dw is fp32
 };
 
 /// Create it at load in the rank's thread, as a Matmul. One `scratch` serves all its products.
@@ -32,9 +33,9 @@ class HeadProducts {
     Matmul logits;
     std::vector<Matmul> gradients;
     /// dx[N,C] = d_logits * w.
-    void input_gradient(const float* d_logits, const float* w, float* dx, void* scratch);
+    void input_gradient(const void* d_logits, const void* w, void* dx, void* scratch);
     /// dw[V,C] = (accumulate: +=) d_logits^T * x.
-    void weight_gradient(const float* d_logits, const float* x, float* dw, bool accumulate,
+    void weight_gradient(const void* d_logits, const void* x, float* dw, bool accumulate,
                          void* scratch);
   };
   /// InternalError unless `tokens` is one of the two chunk sizes.
@@ -48,6 +49,6 @@ class HeadProducts {
 /// Product of generation: logits[rows,V] = x[rows,C] * w[V,C]^T; use it as
 /// Matmul(logits_product(…)).
 [[nodiscard]] MatmulShape logits_product(std::int64_t num_rows, std::int64_t hidden,
-                                         std::int64_t vocab);
+                                         std::int64_t vocab, DType dtype = DType::kF32);
 
 }  // namespace trireme::kernels

@@ -1,9 +1,11 @@
-// fp32 matrix products of a linear layer (oneDNN). Letters: M tokens, N outputs, K inputs.
+// Matrix products of a linear layer. Letters: M tokens, N outputs, K inputs.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
+
+#include "trireme/base/dtype.h"
 
 namespace trireme::kernels {
 
@@ -21,38 +23,49 @@ struct MatmulShape {
   std::int64_t k = 0;
   bool accumulate = false;  ///< out += product; other numerics than a write onto zero
   bool bias = false;        ///< kForward only
+  /// kF32, or kBf16: all but the weight gradient, which is fp32. Sums are fp32.
+  DType dtype = DType::kF32;
 
   bool operator==(const MatmulShape&) const = default;
 };
 
-/// One matrix product of fixed shape over dense row-major fp32 operands. Create it at load, in the
+/// Who multiplies.
+enum class MatmulEngine : std::uint8_t {
+  kBest,     ///< oneDNN, but packed for bf16 where there is no AMX
+  kLibrary,  ///< oneDNN; bf16 needs AMX
+  kPacked,   ///< packed_matmul.h: fp32 arithmetic, bf16 is widened on the way in
+};
+
+/// One matrix product of fixed shape over dense row-major operands. Create it at load, in the
 /// rank's thread, after its OpenMP thread count is set: the count is baked in. Bitwise reproducible
-/// for equal shape, threads, instruction set and oneDNN version; another thread count may split a
-/// sum otherwise (gemm:jit does, for few rows and a long sum). An object belongs to one thread at
-/// a time; several objects may run at once, each with its own scratch.
+/// for equal shape, threads, instruction set and oneDNN version; with oneDNN another thread count
+/// may split a sum otherwise (gemm:jit does, for few rows and a long sum). An object belongs to one
+/// thread at a time; several objects may run at once, each with its own scratch.
 class Matmul {
  public:
   /// Throws UsageError unless all sizes are >= 1 and bias goes with kForward. About 2 ms for a new
   /// shape, 12 us for one that the library has cached.
-  explicit Matmul(const MatmulShape& shape);
+  explicit Matmul(const MatmulShape& shape, MatmulEngine engine = MatmulEngine::kBest);
   ~Matmul();
   Matmul(const Matmul&) = delete;
   Matmul& operator=(const Matmul&) = delete;
   Matmul(Matmul&&) noexcept;
   Matmul& operator=(Matmul&&) noexcept;
 
-  [[nodiscard]] const MatmulShape& shape() const;
+  [[nodiscard]] const MatmulShape& shape() const { return shape_; }
   /// Bytes that `scratch` of run() must have; may be 0. Align the buffer to 64 bytes.
   [[nodiscard]] std::int64_t scratch_bytes() const;
-  /// oneDNN's name of the chosen implementation, such as "gemm:jit".
+  /// Name of the chosen implementation: "packed:avx2", or oneDNN's, such as "gemm:jit".
   [[nodiscard]] std::string implementation() const;
 
   /// `bias` is read only when shape().bias, `scratch` only when scratch_bytes() > 0. `out` must not
   /// overlap the inputs. 2*m*n*k FLOPs. Our side allocates nothing; oneDNN itself does.
-  void run(const float* a, const float* b, const float* bias, float* out, void* scratch);
+  void run(const void* a, const void* b, const void* bias, void* out, void* scratch);
+
+  struct Impl;
 
  private:
-  struct Impl;
+  MatmulShape shape_;
   std::unique_ptr<Impl> impl_;
 };
 
@@ -62,6 +75,12 @@ void warm_up_matmul();
 
 /// Version of oneDNN at run time, such as "oneDNN 2.6.3".
 [[nodiscard]] std::string matmul_library_version();
+
+/// oneDNN multiplies bf16 here, and faster than fp32: there is AMX.
+[[nodiscard]] bool has_bf16_products();
+
+/// How products of bf16 operands are computed on this machine: "bf16 (AMX)" or "fp32 (no AMX)".
+[[nodiscard]] std::string bf16_matmul_arithmetic();
 
 /// oneDNN's effective instruction set, such as "avx2" or "avx512_core_amx".
 [[nodiscard]] std::string matmul_instruction_set();

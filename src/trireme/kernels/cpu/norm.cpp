@@ -36,14 +36,18 @@ std::int64_t norm_stats_elems(const NormShape& shape) {
   return shape.num_tokens * (shape.kind == NormKind::kLayer ? 2 : 1);
 }
 
-void norm_forward(const NormShape& shape, const NormForward& args, const IsaKernels& isa) {
+template <typename T>
+void norm_forward(const NormShape& shape, const std::type_identity_t<NormForward<T>>& args,
+                  const IsaKernels& isa) {
   parallel_rows(shape.num_tokens, shape.hidden,
-                [&](Range tokens) { isa.norm_forward(shape, args, tokens); });
+                [&](Range tokens) { isa.typed<T>().norm_forward(shape, args, tokens); });
 }
 
-void norm_from_stats(const NormShape& shape, const NormFromStats& args, const IsaKernels& isa) {
+template <typename T>
+void norm_from_stats(const NormShape& shape, const std::type_identity_t<NormFromStats<T>>& args,
+                     const IsaKernels& isa) {
   parallel_rows(shape.num_tokens, shape.hidden,
-                [&](Range tokens) { isa.norm_from_stats(shape, args, tokens); });
+                [&](Range tokens) { isa.typed<T>().norm_from_stats(shape, args, tokens); });
 }
 
 std::int64_t norm_backward_scratch_bytes(const NormShape& shape) {
@@ -51,7 +55,9 @@ std::int64_t norm_backward_scratch_bytes(const NormShape& shape) {
          static_cast<std::int64_t>(sizeof(float));
 }
 
-void norm_backward(const NormShape& shape, const NormBackward& args, const IsaKernels& isa) {
+template <typename T>
+void norm_backward(const NormShape& shape, const std::type_identity_t<NormBackward<T>>& args,
+                   const IsaKernels& isa) {
   const std::int64_t num_blocks = div_ceil(shape.num_tokens, kBlockTokens);
   const std::int64_t stride = partial_elems(shape), bias_at = round_up(shape.hidden, 16);
   auto* partials = static_cast<float*>(args.scratch);
@@ -59,8 +65,8 @@ void norm_backward(const NormShape& shape, const NormBackward& args, const IsaKe
     const Range tokens = {.begin = block * kBlockTokens,
                           .end = std::min((block + 1) * kBlockTokens, shape.num_tokens)};
     float* partial = args.dweight == nullptr ? nullptr : partials + block * stride;
-    isa.norm_backward(shape, args, tokens, partial,
-                      partial == nullptr ? nullptr : partial + bias_at);
+    isa.typed<T>().norm_backward(shape, args, tokens, partial,
+                                 partial == nullptr ? nullptr : partial + bias_at);
   });
   if (args.dweight == nullptr) return;
   const auto sums_at = [&](std::int64_t offset) {
@@ -72,5 +78,14 @@ void norm_backward(const NormShape& shape, const NormBackward& args, const IsaKe
   combine(sums_at(0), args.dweight, shape.hidden);
   if (shape.kind == NormKind::kLayer) combine(sums_at(bias_at), args.dbias, shape.hidden);
 }
+
+template void norm_forward<float>(const NormShape&, const NormForward<float>&, const IsaKernels&);
+template void norm_from_stats<float>(const NormShape&, const NormFromStats<float>&,
+                                     const IsaKernels&);
+template void norm_backward<float>(const NormShape&, const NormBackward<float>&, const IsaKernels&);
+template void norm_forward<Bf16>(const NormShape&, const NormForward<Bf16>&, const IsaKernels&);
+template void norm_from_stats<Bf16>(const NormShape&, const NormFromStats<Bf16>&,
+                                    const IsaKernels&);
+template void norm_backward<Bf16>(const NormShape&, const NormBackward<Bf16>&, const IsaKernels&);
 
 }  // namespace trireme::kernels

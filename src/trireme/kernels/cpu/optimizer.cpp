@@ -12,6 +12,7 @@ void adamw_step(const AdamwState& state, const AdamwScalars& scalars, const IsaK
                     .m = state.m + range.begin,
                     .v = state.v + range.begin,
                     .grad = state.grad + range.begin,
+                    .rounded = state.rounded == nullptr ? nullptr : state.rounded + range.begin,
                     .count = range.end - range.begin},
                    scalars);
   });

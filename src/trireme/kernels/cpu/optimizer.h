@@ -3,16 +3,18 @@
 
 #include <cstdint>
 
+#include "trireme/base/bf16.h"
 #include "trireme/kernels/cpu/isa.h"
 
 namespace trireme::kernels {
 
-/// Four arrays of `count` floats; grad is only read.
+/// Arrays of `count` elements; grad is only read.
 struct AdamwState {
-  float* param = nullptr;
+  float* param = nullptr;  ///< with `rounded`: the fp32 master
   float* m = nullptr;
   float* v = nullptr;
   const float* grad = nullptr;
+  Bf16* rounded = nullptr;  ///< receives param in bf16; or nullptr
   std::int64_t count = 0;
 };
 

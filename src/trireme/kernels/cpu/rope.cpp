@@ -37,12 +37,14 @@ void rope_table(std::int64_t max_positions, std::int64_t head_dim, double base, 
   });
 }
 
-void split_heads_forward(const HeadsShape& shape, const SplitHeadsForward& args,
+template <typename T>
+void split_heads_forward(const HeadsShape& shape,
+                         const std::type_identity_t<SplitHeadsForward<T>>& args,
                          const IsaKernels& isa) {
   TRI_CHECK(shape.first_row >= 0 && shape.first_row + shape.seq_len <= shape.cache_rows);
   const std::int64_t width = (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
   parallel_rows(shape.batch * shape.seq_len, width,
-                [&](Range tokens) { isa.split_heads_forward(shape, args, tokens); });
+                [&](Range tokens) { isa.typed<T>().split_heads_forward(shape, args, tokens); });
 }
 
 std::int64_t split_heads_backward_scratch_bytes(const HeadsShape& shape) {
@@ -50,7 +52,9 @@ std::int64_t split_heads_backward_scratch_bytes(const HeadsShape& shape) {
          static_cast<std::int64_t>(sizeof(float));
 }
 
-void split_heads_backward(const HeadsShape& shape, const SplitHeadsBackward& args,
+template <typename T>
+void split_heads_backward(const HeadsShape& shape,
+                          const std::type_identity_t<SplitHeadsBackward<T>>& args,
                           const IsaKernels& isa) {
   TRI_CHECK(shape.first_row == 0 && shape.seq_len == shape.cache_rows);
   const std::int64_t num_tokens = shape.batch * shape.seq_len, dim = shape.head_dim;
@@ -61,7 +65,7 @@ void split_heads_backward(const HeadsShape& shape, const SplitHeadsBackward& arg
                           .end = std::min((block + 1) * kBlockTokens, num_tokens)};
     float* q_partial = args.dq_norm == nullptr ? nullptr : partials + block * 2 * dim;
     float* k_partial = args.dk_norm == nullptr ? nullptr : partials + (block * 2 + 1) * dim;
-    isa.split_heads_backward(shape, args, tokens, q_partial, k_partial);
+    isa.typed<T>().split_heads_backward(shape, args, tokens, q_partial, k_partial);
   });
   if (args.dq_norm != nullptr) {
     combine(partials, num_blocks, shape, args.accumulate_dw, args.dq_norm);
@@ -70,5 +74,14 @@ void split_heads_backward(const HeadsShape& shape, const SplitHeadsBackward& arg
     combine(partials + dim, num_blocks, shape, args.accumulate_dw, args.dk_norm);
   }
 }
+
+template void split_heads_forward<float>(const HeadsShape&, const SplitHeadsForward<float>&,
+                                         const IsaKernels&);
+template void split_heads_backward<float>(const HeadsShape&, const SplitHeadsBackward<float>&,
+                                          const IsaKernels&);
+template void split_heads_forward<Bf16>(const HeadsShape&, const SplitHeadsForward<Bf16>&,
+                                        const IsaKernels&);
+template void split_heads_backward<Bf16>(const HeadsShape&, const SplitHeadsBackward<Bf16>&,
+                                         const IsaKernels&);
 
 }  // namespace trireme::kernels

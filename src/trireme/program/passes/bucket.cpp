@@ -56,51 +56,53 @@ std::vector<std::size_t> completion_order(const Program& program, const LocalMod
 
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 
-std::int64_t bucket_capacity_bytes(const Layout& layout) {
+/// Elements whose gradients fill a bucket.
+std::int64_t bucket_capacity(const Layout& layout) {
   if (layout.dp == 1 || layout.dp_sync == DpSync::kNaive) return kUnlimited;
-  return std::max<std::int64_t>(1, static_cast<std::int64_t>(layout.bucket_mib * 1024.0 * 1024.0));
+  const double bytes = layout.bucket_mib * 1024.0 * 1024.0;
+  return std::max<std::int64_t>(
+      1, div_ceil(static_cast<std::int64_t>(bytes), dtype_bytes(DType::kF32)));
 }
 
 /// Of the largest shard of a row: where vocab does not divide by tp, that of the last tp rank.
-std::int64_t most_bytes(const Program& program, const LocalModel& model, std::size_t row) {
+std::int64_t most_elems(const Program& program, const LocalModel& model, std::size_t row) {
   const int tp = program.request.layout.tp;
-  const BufferId parameter = program.parameters[row].parameter.buffer;
-  return tp_shard(program.request.spec, model.row(row), tp, tp - 1).num_elems() *
-         dtype_bytes(program.buffer(parameter).dtype);
+  return tp_shard(program.request.spec, model.row(row), tp, tp - 1).num_elems();
 }
 
 /// The ranks of a tp group close their buckets behind the same rows, whatever their shards: they
 /// make the same reductions.
 ParameterRoots fill_buckets(const Program& program, const LocalModel& model) {
-  const std::int64_t capacity = bucket_capacity_bytes(program.request.layout);
+  const std::int64_t capacity = bucket_capacity(program.request.layout);
   ParameterRoots roots;
   roots.rows.resize(program.parameters.size());
-  std::int64_t bytes_of_largest = 0;
+  std::int64_t elems_of_largest = 0;
   bool has_begun_sums = false;
   for (const std::size_t row : completion_order(program, model)) {
     // A bucket that waits for other groups keeps none waiting that does not.
     const bool begins_sums = !has_begun_sums && has_sums(model, row) && capacity != kUnlimited;
     has_begun_sums = has_begun_sums || begins_sums;
-    if (roots.bytes.empty() || bytes_of_largest >= capacity || begins_sums) {
-      roots.bytes.push_back(0);
-      bytes_of_largest = 0;
+    if (roots.elems.empty() || elems_of_largest >= capacity || begins_sums) {
+      roots.elems.push_back(0);
+      elems_of_largest = 0;
     }
-    roots.rows[row] = {.root = narrow<int>(roots.bytes.size()) - 1, .offset = roots.bytes.back()};
-    roots.bytes.back() += program.parameters[row].parameter.bytes;
-    bytes_of_largest += most_bytes(program, model, row);
+    roots.rows[row] = {.root = narrow<int>(roots.elems.size()) - 1, .offset = roots.elems.back()};
+    roots.elems.back() += num_elems(program, program.parameters[row].parameter);
+    elems_of_largest += most_elems(program, model, row);
   }
   return roots;
 }
 
 /// The padding that makes a root divisible into aligned shards is zero, so that reductions read
 /// defined bytes.
-void zero_padding(Program& program, const std::vector<std::int64_t>& used_bytes) {
-  for (std::size_t root = 0; root < used_bytes.size(); ++root) {
+void zero_padding(Program& program, const std::vector<std::int64_t>& used_elems) {
+  for (std::size_t root = 0; root < used_elems.size(); ++root) {
     const BufferId grads = *program.find_buffer(root_name("grads", narrow<int>(root)));
-    const std::int64_t padding = program.buffer(grads).bytes - used_bytes[root];
+    const std::int64_t used_bytes = used_elems[root] * dtype_bytes(program.buffer(grads).dtype);
+    const std::int64_t padding = program.buffer(grads).bytes - used_bytes;
     if (padding == 0) continue;
     begin_of_step(program).instructions.push_back(
-        make(Op::kZero, {{Role::kY, Access::kWrite, {grads, used_bytes[root], padding}}}));
+        make(Op::kZero, {{Role::kY, Access::kWrite, {grads, used_bytes, padding}}}));
   }
 }
 
@@ -108,11 +110,11 @@ void zero_padding(Program& program, const std::vector<std::int64_t>& used_bytes)
 
 void bucket(Program& program, const LocalModel& model) {
   ParameterRoots roots = fill_buckets(program, model);
-  const std::vector<std::int64_t> used_bytes = roots.bytes;
-  for (std::int64_t& bytes : roots.bytes)
-    bytes = round_up(bytes, kAlignBytes * program.request.layout.dp);
+  const std::vector<std::int64_t> used_elems = roots.elems;
+  for (std::int64_t& elems : roots.elems)
+    elems = round_up(elems, root_unit(program) * program.request.layout.dp);
   move_into_roots(program, roots);
-  zero_padding(program, used_bytes);
+  zero_padding(program, used_elems);
 }
 
 }  // namespace trireme

@@ -128,12 +128,11 @@ class PipelinePass {
     instruction.part = is_send ? ends.from : ends.to;
     instruction.stage = stage;
     instruction.stream = Stream::kPipe;
-    instruction.comm =
-        Comm{.group = std::string(axis_name(Axis::kPp)),
-             .dtype = DType::kF32,
-             .elems = div_exact(instruction.uses.front().range.bytes, dtype_bytes(DType::kF32)),
-             .peer = peer,
-             .tag = first_tag(message)};
+    instruction.comm = Comm{.group = std::string(axis_name(Axis::kPp)),
+                            .dtype = program_.request.compute,
+                            .elems = num_elems(program_, instruction.uses.front().range),
+                            .peer = peer,
+                            .tag = first_tag(message)};
     add(name, {std::move(instruction)});
     return name;
   }

@@ -1,4 +1,5 @@
-// ZeRO-1: each dp rank reduces, updates and keeps moments for its own shard of every bucket.
+// ZeRO-1: each dp rank reduces, updates and keeps moments (and masters) for its own shard of every
+// bucket.
 #include <algorithm>
 #include <cstddef>
 #include <utility>
@@ -35,11 +36,16 @@ class OptimizerSharding {
     gather_when_left(sharded, open_root, -1);
     end.instructions = std::move(sharded);
     for (Buffer& buffer : program_.buffers) {
-      if (buffer.kind == MemoryKind::kMoments) buffer.bytes = div_exact(buffer.bytes, dp_);
+      if (is_optimizer_state(buffer.kind)) buffer.bytes = div_exact(buffer.bytes, dp_);
     }
   }
 
  private:
+  /// Bytes of a buffer as elements.
+  [[nodiscard]] Shard elems_of(BufferId id, Shard bytes) const {
+    const std::int64_t elem_bytes = dtype_bytes(program_.buffer(id).dtype);
+    return {.begin = bytes.begin / elem_bytes, .end = bytes.end / elem_bytes};
+  }
   [[nodiscard]] Shard own_shard(BufferId root) const {
     return shard_of(program_.buffer(root).bytes, dp_, dp_rank_);
   }
@@ -67,15 +73,17 @@ class OptimizerSharding {
     if (instruction.op != Op::kNormSquare && instruction.op != Op::kOptStep) return true;
     const Role role = instruction.op == Op::kNormSquare ? Role::kX : Role::kParameter;
     const Range range = instruction.find(role)->range;
-    const Shard own = own_shard(range.buffer);
-    const std::int64_t begin = std::max(range.offset, own.begin);
-    const std::int64_t end = std::min(range.offset + range.bytes, own.end);
+    const Shard own = elems_of(range.buffer, own_shard(range.buffer));
+    const Shard all = elems_of(range.buffer, {range.offset, range.offset + range.bytes});
+    const std::int64_t begin = std::max(all.begin, own.begin);
+    const std::int64_t end = std::min(all.end, own.end);
     if (begin >= end) return false;
     for (Use& use : instruction.uses) {
-      const MemoryKind kind = program_.buffer(use.range.buffer).kind;
-      if (kind == MemoryKind::kWorkspace) continue;  // scalars
-      const std::int64_t origin = kind == MemoryKind::kMoments ? own.begin : 0;
-      use.range = {use.range.buffer, begin - origin, end - begin};
+      const Buffer& buffer = program_.buffer(use.range.buffer);
+      if (buffer.kind == MemoryKind::kWorkspace) continue;  // scalars
+      const std::int64_t origin = is_optimizer_state(buffer.kind) ? own.begin : 0;
+      const std::int64_t elem_bytes = dtype_bytes(buffer.dtype);
+      use.range = {use.range.buffer, (begin - origin) * elem_bytes, (end - begin) * elem_bytes};
     }
     return true;
   }

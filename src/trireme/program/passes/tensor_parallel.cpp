@@ -10,8 +10,6 @@
 namespace trireme {
 namespace {
 
-constexpr std::int64_t kFloatBytes = 4;
-
 /// Takes the operand out; nothing if there is none.
 std::optional<Use> taken(Instruction& instruction, Role role) {
   const auto found = std::find_if(instruction.uses.begin(), instruction.uses.end(),
@@ -94,11 +92,16 @@ class TensorParallelPass {
   // Head
   // -----------------------------------------------------------------------------------------------
 
-  BufferId scratch(const char* name, std::int64_t elems) {
+  BufferId scratch(const char* name, std::int64_t elems, DType dtype) {
     return program_.add_buffer({.name = name,
                                 .kind = MemoryKind::kActivations,
                                 .content = Content::kTransient,
-                                .bytes = elems * kFloatBytes});
+                                .dtype = dtype,
+                                .bytes = elems * dtype_bytes(dtype)});
+  }
+
+  [[nodiscard]] Range first_elems(BufferId id, std::int64_t elems) const {
+    return {id, 0, elems * dtype_bytes(program_.buffer(id).dtype)};
   }
 
   /// Rows [first, first + num) of an operand of `num_tokens` rows.
@@ -127,9 +130,9 @@ class TensorParallelPass {
   void add_head(const Instruction& head) {
     const std::int64_t num_tokens = token_shape(program_).tokens();
     const std::int64_t chunk_tokens = std::min(kHeadChunkTokens, num_tokens);
-    logits_ = scratch("head.logits", chunk_tokens * model_.spec().vocab);
-    row_max_ = scratch("head.row_max", chunk_tokens);
-    sums_ = scratch("head.sums", 2 * chunk_tokens);
+    logits_ = scratch("head.logits", chunk_tokens * model_.spec().vocab, program_.request.compute);
+    row_max_ = scratch("head.row_max", chunk_tokens, DType::kF32);
+    sums_ = scratch("head.sums", 2 * chunk_tokens, DType::kF32);
     int chunk = 0;
     for (std::int64_t first = 0; first < num_tokens; first += chunk_tokens, ++chunk) {
       add_chunk(head, chunk, first, std::min(chunk_tokens, num_tokens - first));
@@ -141,8 +144,8 @@ class TensorParallelPass {
     const std::int64_t num_tokens = token_shape(program_).tokens();
     const auto slice = [&](Role role) { return rows(*head.find(role), first, num, num_tokens); };
     const Use weight = *head.find(Role::kWeight);
-    const Range logits{logits_, 0, num * model_.spec().vocab * kFloatBytes};
-    const Range row_max{row_max_, 0, num * kFloatBytes}, sums{sums_, 0, 2 * num * kFloatBytes};
+    const Range logits = first_elems(logits_, num * model_.spec().vocab);
+    const Range row_max = first_elems(row_max_, num), sums = first_elems(sums_, 2 * num);
     const Use workspace = *head.find(Role::kWorkspace);
     emit(head, Part::kHeadLogits, chunk,
          {slice(Role::kX),
@@ -178,8 +181,9 @@ class TensorParallelPass {
   void add_logits(Instruction instruction) {
     Use& logits = *instruction.find(Role::kLogits);
     const Range all = logits.range;
-    logits.range.offset = model_.first_vocab_row() * kFloatBytes;
-    logits.range.bytes = model_.spec().vocab * kFloatBytes;
+    const std::int64_t elem_bytes = dtype_bytes(program_.buffer(all.buffer).dtype);
+    logits.range.offset = model_.first_vocab_row() * elem_bytes;
+    logits.range.bytes = model_.spec().vocab * elem_bytes;
     out_.push_back(make(Op::kZero, {{Role::kY, Access::kWrite, all}}));
     out_.push_back(std::move(instruction));
     add_sum(all);

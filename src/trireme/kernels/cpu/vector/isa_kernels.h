@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
+#include "trireme/base/bf16.h"
 #include "trireme/kernels/cpu/activation.h"
 #include "trireme/kernels/cpu/attention.h"
 #include "trireme/kernels/cpu/dropout.h"
@@ -30,51 +32,96 @@ struct AttentionItem {
 constexpr std::int64_t kAttentionBlock = 64;
 
 /// Where a token's loss and, with `grad_scale`, its gradient come from.
+template <typename T>
 struct TokenLoss {
-  float* logits = nullptr;  ///< [V]; overwritten with the gradient when grad_scale is given
+  T* logits = nullptr;  ///< [V]; overwritten with the gradient when grad_scale is given
   std::int64_t vocab = 0;
   std::int64_t label = 0;
   const float* grad_scale = nullptr;
 };
 
-struct IsaKernels {
-  const char* name;
+/// c[rows, columns] = (accumulate: c +) a * b (+ bias [columns]), written to `narrow` if given.
+struct GemmBlock {
+  const float* a = nullptr;  ///< [rows, depth], or transposed [depth, rows]
+  const float* b = nullptr;  ///< panels [columns / gemm_columns][depth][gemm_columns]
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::int64_t depth = 0;
+  bool is_a_transposed = false;
+  bool accumulate = false;
+  float* c = nullptr;
+  std::int64_t c_stride = 0;
+  const float* bias = nullptr;
+  Bf16* narrow = nullptr;
+  std::int64_t narrow_stride = 0;
+};
 
-  void (*add)(float* out, const float* x, std::int64_t count);
-  void (*reduce_ranks)(float* out, const float* const* inputs, int num_ranks, Range range);
-  void (*adamw_step)(const AdamwState& state, const AdamwScalars& scalars);
-  double (*sum_of_squares)(const float* x, std::int64_t count);
+/// Kernels of parameters and activations of type T, float or Bf16; arithmetic is fp32.
+template <typename T>
+struct TypedKernels {
+  void (*add)(T* out, const T* x, std::int64_t count);
+  void (*reduce_ranks)(T* out, const T* const* inputs, int num_ranks, Range range);
 
-  void (*norm_forward)(const NormShape& shape, const NormForward& args, Range tokens);
-  void (*norm_from_stats)(const NormShape& shape, const NormFromStats& args, Range tokens);
+  void (*norm_forward)(const NormShape& shape, const NormForward<T>& args, Range tokens);
+  void (*norm_from_stats)(const NormShape& shape, const NormFromStats<T>& args, Range tokens);
   /// dweight_partial and dbias_partial [C] are overwritten with the sums over `tokens`.
-  void (*norm_backward)(const NormShape& shape, const NormBackward& args, Range tokens,
+  void (*norm_backward)(const NormShape& shape, const NormBackward<T>& args, Range tokens,
                         float* dweight_partial, float* dbias_partial);
 
-  void (*split_heads_forward)(const HeadsShape& shape, const SplitHeadsForward& args, Range tokens);
-  void (*split_heads_backward)(const HeadsShape& shape, const SplitHeadsBackward& args,
+  void (*split_heads_forward)(const HeadsShape& shape, const SplitHeadsForward<T>& args,
+                              Range tokens);
+  void (*split_heads_backward)(const HeadsShape& shape, const SplitHeadsBackward<T>& args,
                                Range tokens, float* dq_norm_partial, float* dk_norm_partial);
 
-  void (*swiglu_forward)(std::int64_t ffn, const float* gate_up, float* act, Range tokens);
-  void (*swiglu_backward)(std::int64_t ffn, const float* gate_up, const float* d_act,
-                          float* d_gate_up, Range tokens);
-  void (*gelu_forward)(const float* x, float* act, Range elems);
-  void (*gelu_backward)(const float* x, const float* d_act, float* dx, Range elems);
-  void (*dropout)(const DropoutShape& shape, const DropoutSite& site, const float* x, float* out,
+  void (*swiglu_forward)(std::int64_t ffn, const T* gate_up, T* act, Range tokens);
+  void (*swiglu_backward)(std::int64_t ffn, const T* gate_up, const T* d_act, T* d_gate_up,
+                          Range tokens);
+  void (*gelu_forward)(const T* x, T* act, Range elems);
+  void (*gelu_backward)(const T* x, const T* d_act, T* dx, Range elems);
+  void (*dropout)(const DropoutShape& shape, const DropoutSite& site, const T* x, T* out,
                   Range tokens);
 
-  void (*attention_forward)(const AttentionShape& shape, const AttentionForward& args,
+  void (*attention_forward)(const AttentionShape& shape, const AttentionForward<T>& args,
                             const AttentionItem& item);
-  void (*attention_backward)(const AttentionShape& shape, const AttentionBackward& args,
+  void (*attention_backward)(const AttentionShape& shape, const AttentionBackward<T>& args,
                              const AttentionItem& item);
 
-  double (*token_loss)(const TokenLoss& args);
+  double (*token_loss)(const TokenLoss<T>& args);
   /// The largest of x; NaN when there is one. count >= 1.
-  float (*row_max)(const float* x, std::int64_t count);
+  float (*row_max)(const T* x, std::int64_t count);
   /// Sum of exp(x - shift), in fp64 from fp32 exponentials.
-  double (*exp_sum)(const float* x, std::int64_t count, float shift);
+  double (*exp_sum)(const T* x, std::int64_t count, float shift);
   /// x = exp(x - shift) * scale.
-  void (*scaled_exp)(float* x, std::int64_t count, float shift, float scale);
+  void (*scaled_exp)(T* x, std::int64_t count, float shift, float scale);
+
+  /// to[rows, columns] = the same of `from`, whose rows lie from_stride apart.
+  void (*widen_rows)(const T* from, std::int64_t from_stride, std::int64_t rows,
+                     std::int64_t columns, float* to);
+  /// One panel of GemmBlock::b from [depth, columns] or, transposed, [columns, depth].
+  void (*pack_panel)(const T* b, std::int64_t stride, std::int64_t depth, std::int64_t columns,
+                     float* panel);
+  void (*pack_panel_transposed)(const T* b, std::int64_t stride, std::int64_t depth,
+                                std::int64_t columns, float* panel);
+};
+
+struct IsaKernels {
+  const char* name;
+  TypedKernels<float> f32;
+  TypedKernels<Bf16> bf16;
+
+  void (*adamw_step)(const AdamwState& state, const AdamwScalars& scalars);
+  double (*sum_of_squares)(const float* x, std::int64_t count);
+  void (*gemm_block)(const GemmBlock& block);
+  std::int64_t gemm_columns;  ///< of a panel
+
+  template <typename T>
+  [[nodiscard]] const TypedKernels<T>& typed() const {
+    if constexpr (std::is_same_v<T, Bf16>) {
+      return bf16;
+    } else {
+      return f32;
+    }
+  }
 };
 
 extern const IsaKernels kSse2Kernels;
@@ -82,11 +129,17 @@ extern const IsaKernels kAvx2Kernels;
 extern const IsaKernels kAvx512Kernels;
 
 /// Floats of scratch that one thread needs for one item.
-[[nodiscard]] constexpr std::int64_t attention_forward_scratch_elems(std::int64_t head_dim) {
-  return kAttentionBlock * (2 * head_dim + kAttentionBlock + 4);
+[[nodiscard]] constexpr std::int64_t attention_forward_scratch_elems(std::int64_t head_dim,
+                                                                     bool is_bf16) {
+  const std::int64_t copies = is_bf16 ? 2 * head_dim : 0;
+  return kAttentionBlock * (2 * head_dim + kAttentionBlock + 4 + copies);
 }
-[[nodiscard]] constexpr std::int64_t attention_backward_scratch_elems(std::int64_t head_dim) {
-  return kAttentionBlock * (3 * head_dim + 3 * kAttentionBlock + 4);
+[[nodiscard]] constexpr std::int64_t attention_backward_scratch_elems(std::int64_t head_dim,
+                                                                      std::int64_t kv_len,
+                                                                      bool is_bf16) {
+  const std::int64_t copies = is_bf16 ? 4 * head_dim : 0,
+                     sums = is_bf16 ? 2 * kv_len * head_dim : 0;
+  return kAttentionBlock * (3 * head_dim + 3 * kAttentionBlock + 4 + copies) + sums;
 }
 
 }  // namespace trireme::kernels

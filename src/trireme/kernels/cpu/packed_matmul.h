@@ -1,0 +1,48 @@
+// Matrix products of our own: operands are copied block by block into packed fp32 panels, from fp32
+// or bf16, and multiplied in registers (Goto, van de Geijn 2008, doi 10.1145/1356052.1356053).
+// Private to this layer: use Matmul.
+#pragma once
+
+#include <cstdint>
+
+#include "trireme/kernels/cpu/isa.h"
+#include "trireme/kernels/cpu/matmul.h"
+
+namespace trireme::kernels {
+
+/// An element of the result adds its products in ascending order within runs of 256, and the runs
+/// in ascending order: its bits depend on its own row and column alone, not on sizes or threads.
+class PackedMatmul {
+ public:
+  /// `num_threads`: of the team that will run it.
+  PackedMatmul(const MatmulShape& shape, int num_threads, const IsaKernels& isa);
+
+  [[nodiscard]] std::int64_t scratch_bytes() const;
+  /// As Matmul::run.
+  void run(const void* a, const void* b, const void* bias, void* out, void* scratch) const;
+
+ private:
+  /// out[rows, columns] = sum over depth.
+  struct Sizes {
+    std::int64_t rows = 0;
+    std::int64_t columns = 0;
+    std::int64_t depth = 0;
+  };
+  struct Scratch;
+  template <typename T>
+  struct Operands;
+
+  [[nodiscard]] Scratch cut(void* scratch) const;
+  template <typename T>
+  void run_as(const Operands<T>& operands, void* out, const Scratch& scratch) const;
+  template <typename T>
+  void pack(const Operands<T>& operands, const Sizes& at, const Scratch& scratch) const;
+
+  MatmulShape shape_;
+  Sizes sizes_;
+  int num_threads_;
+  const IsaKernels& isa_;
+  std::int64_t block_rows_;
+};
+
+}  // namespace trireme::kernels
