@@ -59,8 +59,8 @@ TEST_P(Bf16Layouts, EqualOneRank) {
     EXPECT_NEAR(run.losses[i], due.losses[i], 2e-3 * due.losses[i]);
     EXPECT_NEAR(run.grad_norms[i], due.grad_norms[i], 2e-2 * due.grad_norms[i]);
   }
-  const TensorError error = largest_error(without_key_bias(run.first_gradients),
-                                          without_key_bias(due.first_gradients));
+  const TensorError error =
+      largest_error(without_key_bias(run.first_gradients), without_key_bias(due.first_gradients));
   EXPECT_LE(error.error, kGradientBound) << error.name;
 }
 

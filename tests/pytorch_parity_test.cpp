@@ -124,6 +124,40 @@ INSTANTIATE_TEST_SUITE_P(Models, PyTorch,
                          testing::Values("llama", "qwen2", "qwen3", "gpt2", "llama_masked"),
                          [](const auto& param_info) { return std::string(param_info.param); });
 
+class PyTorchBf16 : public testing::TestWithParam<const char*> {};
+
+/// Largest absolute difference.
+double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  double most = 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    most = std::max(most, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
+  return most;
+}
+
+// Both round where they store; neither is the other's truth. Trireme's gradients in bf16 must lie
+// as near to PyTorch's fp32 gradients as PyTorch's own in bf16 do.
+TEST_P(PyTorchBf16, LossAndEveryGradientAreAsNearToFp32AsPyTorchsOwn) {
+  const Fixture fixture(GetParam(), GetParam());
+  HarnessOptions options = fixture.options(1);
+  options.compute = DType::kBf16;
+  const HarnessResult run = run_steps(fixture.spec, {}, fixture.batch, options);
+  const Json& narrow = fixture.json.at("bf16");
+  EXPECT_NEAR(run.losses.front(), fixture.json.at("loss").get<double>(), 5e-3 * run.losses.front());
+  EXPECT_NEAR(run.grad_norms.front() / fixture.json.at("grad_norm").get<double>(), 1.0, 1e-2);
+  double sum = 0, due = 0;
+  for (const auto& [name, expected] : fixture.gradients) {
+    const double error = largest_difference(run.first_gradients.at(name), expected);
+    const double theirs = narrow.at("grad_error").at(name).get<double>();
+    EXPECT_LE(error, 3 * theirs) << name;
+    sum += error;
+    due += theirs;
+  }
+  EXPECT_LE(sum, 1.1 * due);
+  EXPECT_GT(sum, 0.05 * due);  // it did round
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, PyTorchBf16, testing::Values("llama", "qwen2", "qwen3", "gpt2"));
+
 class PyTorchAdamw : public testing::TestWithParam<const char*> {};
 
 TEST_P(PyTorchAdamw, FiveClippedStepsAgree) {

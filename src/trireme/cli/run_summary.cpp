@@ -9,6 +9,7 @@
 #include "trireme/base/errors.h"
 #include "trireme/base/units.h"
 #include "trireme/kernels/cpu/isa.h"
+#include "trireme/kernels/cpu/matmul.h"
 #include "trireme/model/flops.h"
 #include "trireme/model/parameters.h"
 #include "trireme/program/pipeline.h"
@@ -59,17 +60,22 @@ std::string data_lines(const RunSummary& summary) {
                     format_count(summary.data.eval_windows()));
 }
 
+std::string precision_text(const TrainConfig& config) {
+  if (config.precision.compute == Precision::kFp32) return "fp32";
+  return fmt::format("bf16, matrix products in {}", kernels::bf16_matmul_arithmetic());
+}
+
 std::string batch_lines(const RunSummary& summary) {
   const TrainConfig& config = summary.config;
   return fmt::format(
       "batch   {} sequences of {} = {} tokens a step: {} micro-batches of {} on each of {} dp "
       "ranks\n"
       "layout  {}\n"
-      "ranks   {} threads of one process with {} compute threads each, {} kernels, fp32\n",
+      "ranks   {} threads of one process with {} compute threads each, {} kernels, {}\n",
       config.batch.global_batch, config.batch.seq, format_count(config.batch.tokens_per_step()),
       config.batch.num_micro_batches(config.layout), config.batch.micro_batch, config.layout.dp,
       layout_text(config.layout, config.batch), config.layout.world(),
-      summary.plan.threads_per_rank, kernels::isa_name());
+      summary.plan.threads_per_rank, kernels::isa_name(), precision_text(config));
 }
 
 std::string stage_text(const Pipeline& pipeline, int stage) {

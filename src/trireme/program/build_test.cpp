@@ -223,6 +223,28 @@ TEST(Bucket, HoldsParametersInTheOrderInWhichTheirGradientsAreComplete) {
           ParameterRole::kQkvWeight, ParameterRole::kAttnNormWeight, ParameterRole::kTokenTable}));
 }
 
+/// Bytes of a kind of state.
+std::int64_t bytes_of(const Program& program, MemoryKind kind) {
+  std::int64_t bytes = 0;
+  for (const Buffer& buffer : program.buffers) bytes += buffer.kind == kind ? buffer.bytes : 0;
+  return bytes;
+}
+
+// ZeRO (arXiv:1910.02054, section 3.1): 2 + 4 + 12 bytes a parameter; ZeRO-1 divides the last 12.
+TEST(StateBytes, AreEighteenAParameterInBf16AndSixAndTwelveOverNWithZero1) {
+  for (const int zero : {0, 1}) {
+    BuildRequest request = small_request({.dp = 4, .zero = zero}, {.seq = 8, .global_batch = 4});
+    request.compute = DType::kBf16;
+    const Program program = build_train(request);
+    const std::int64_t elems = roots_of(program).elems.at(0);
+    const std::int64_t own = zero == 1 ? elems / 4 : elems;
+    EXPECT_EQ(bytes_of(program, MemoryKind::kParameters), 2 * elems);
+    EXPECT_EQ(bytes_of(program, MemoryKind::kGradients), 4 * elems);
+    EXPECT_EQ(bytes_of(program, MemoryKind::kMaster), 4 * own);
+    EXPECT_EQ(bytes_of(program, MemoryKind::kMoments), 8 * own);
+  }
+}
+
 TEST(Bucket, ClosesOnceItHoldsItsCapacityAndIsPaddedToAlignedShards) {
   // Bytes in completion order: head 1104, norm 48, down 960, up 1920, norm 48, proj 576, qkv 960,
   // norm 48, table 1104. A bucket closes at 1048 bytes and more; shards of 64 bytes * 3 ranks.

@@ -189,6 +189,35 @@ TEST(VerifyV12, RefusesMomentsFourBytesAside) {
             "V12");
 }
 
+/// A training step in bf16, whose parameters have masters.
+Programs trained_in_bf16(Layout layout) {
+  BuildRequest request = small_request(layout, {.seq = 8, .global_batch = 3 * layout.dp});
+  request.compute = DType::kBf16;
+  return all_ranks(request);
+}
+
+TEST(VerifyV12, RefusesAnUpdateWithoutItsMaster) {
+  for (const Layout& layout : {kOneRank, kSharded}) {
+    const Programs right = trained_in_bf16(layout);
+    EXPECT_EQ(broken(right), "");
+    EXPECT_EQ(broken(changed(right,
+                             [](Program& p) {
+                               std::erase_if(
+                                   the(p, "end", is(Op::kOptStep)).uses,
+                                   [](const Use& use) { return use.role == Role::kMaster; });
+                             })),
+              "V12");
+  }
+}
+
+TEST(VerifyV12, RefusesAMasterFourBytesAside) {
+  EXPECT_EQ(broken(changed(trained_in_bf16(kOneRank),
+                           [](Program& p) {
+                             the(p, "end", is(Op::kOptStep)).find(Role::kMaster)->range.offset += 4;
+                           })),
+            "V12");
+}
+
 TEST(VerifyV12, RefusesAPartThatWritesAParameter) {
   EXPECT_EQ(broken(changed(trained(kOneRank, 1),
                            [](Program& p) {

@@ -131,7 +131,7 @@ class RankRun {
     double flops = config_.run.peak_gflops * 1e9;
     if (flops == 0) {
       if (host_) host_->barrier();
-      flops = measured_peak_flops(kPeakSeconds);
+      flops = measured_peak_flops(program_.request.compute, kPeakSeconds);
       peaks_ = flops;
       if (host_)
         host_->all_reduce(std::as_writable_bytes(std::span(&peaks_, 1)), {.dtype = DType::kF64});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <omp.h>
@@ -12,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "trireme/base/bf16.h"
 #include "trireme/base/errors.h"
 #include "trireme/execute/cpu/cpu_backend.h"
 #include "trireme/kernels/cpu/matmul.h"
@@ -61,12 +63,28 @@ std::int64_t cpu_workspace_bytes(const Program& program, int num_threads) {
   return bytes;
 }
 
-double measured_peak_flops(double seconds) {
+double measured_peak_flops(DType compute, double seconds) {
   using Clock = std::chrono::steady_clock;
   constexpr std::int64_t kSize = 1024;
-  kernels::Matmul product(
-      {.kind = kernels::MatmulKind::kForward, .m = kSize, .n = kSize, .k = kSize});
-  std::vector<float> a(kSize * kSize, 1.0F), b(kSize * kSize, 0.5F), c(kSize * kSize);
+  kernels::Matmul product({.kind = kernels::MatmulKind::kForward,
+                           .m = kSize,
+                           .n = kSize,
+                           .k = kSize,
+                           .dtype = compute});
+  const auto operand = [&] {  // values that differ: AMX multiplies zeros faster
+    std::vector<std::byte> bytes(static_cast<std::size_t>(kSize * kSize * dtype_bytes(compute)));
+    const std::size_t stride = compute == DType::kBf16 ? sizeof(Bf16) : sizeof(float);
+    for (std::size_t i = 0; i * stride < bytes.size(); ++i) {
+      const float value = static_cast<float>(i % 997) / 997 - 0.5F;
+      const Bf16 rounded = to_bf16(value);
+      const void* const from =
+          compute == DType::kBf16 ? static_cast<const void*>(&rounded) : &value;
+      std::memcpy(bytes.data() + i * stride, from, stride);
+    }
+    return bytes;
+  };
+  const std::vector<std::byte> a = operand(), b = operand();
+  std::vector<float> c(kSize * kSize);
   std::vector<std::byte> scratch(static_cast<std::size_t>(product.scratch_bytes()) + 64);
   void* aligned = scratch.data();
   std::size_t space = scratch.size();

@@ -21,8 +21,8 @@ void set_rank_threads(int num_threads, bool resets_affinity);
 /// a thread of its own and drops them.
 [[nodiscard]] std::int64_t cpu_workspace_bytes(const Program& program, int num_threads);
 
-/// FLOP/s of one 1024 × 1024 × 1024 fp32 product on the calling thread's team: best of several
-/// within about `seconds`.
-[[nodiscard]] double measured_peak_flops(double seconds);
+/// FLOP/s of one 1024 × 1024 × 1024 product of operands of type `compute` (kF32 or kBf16) on the
+/// calling thread's team: best of several within about `seconds`.
+[[nodiscard]] double measured_peak_flops(DType compute, double seconds);
 
 }  // namespace trireme

@@ -70,7 +70,7 @@ TRI_FOR_EACH_ISA(Bf16Test);
 
 TEST(Bf16, RoundsToNearestEvenAndKeepsNaN) {
   EXPECT_EQ(to_bf16(1.0F).bits, 0x3F80);
-  EXPECT_EQ(to_float(to_bf16(1.0F + 1.0F / 256)), 1.0F);              // a tie: to even, down
+  EXPECT_EQ(to_float(to_bf16(1.0F + 1.0F / 256)), 1.0F);               // a tie: to even, down
   EXPECT_EQ(to_float(to_bf16(1.0F + 3.0F / 256)), 1.0F + 2.0F / 128);  // a tie: to even, up
   EXPECT_TRUE(std::isinf(to_float(to_bf16(3.4e38F))));
   EXPECT_TRUE(std::isnan(to_float(to_bf16(std::bit_cast<float>(0x7F800001U)))));
@@ -323,8 +323,8 @@ TEST(Bf16Kernels, EmbeddingAndBiasAddInFp32) {
                     h.halves.data());
   expect_rounded(h.halves, h.floats, "h");
   Floats d_table = unwritten(35), narrow = d_table;
-  embedding_backward(
-      shape, {.tokens = tokens.data(), .dh = dh.floats.data(), .dtable = d_table.data()});
+  embedding_backward(shape,
+                     {.tokens = tokens.data(), .dh = dh.floats.data(), .dtable = d_table.data()});
   embedding_backward<Bf16>(
       shape, {.tokens = tokens.data(), .dh = dh.halves.data(), .dtable = narrow.data()});
   expect_same_bits(d_table, narrow, "dtable");
@@ -375,9 +375,14 @@ TRI_FOR_EACH_ISA(PackedMatmulTest);
 
 TEST_P(PackedMatmulTest, EqualsTheLibraryOnOddShapes) {
   for (const MatmulKind kind : kKinds) {
-    for (const auto& [m, n, k] : {std::array{1L, 1L, 1L}, {5L, 101L, 7L}, {67L, 33L, 300L},
-                                  {130L, 1040L, 20L}, {9L, 70L, 600L}, {300L, 17L, 65L}}) {
-      SCOPED_TRACE(testing::Message() << static_cast<int>(kind) << " " << m << " " << n << " " << k);
+    for (const auto& [m, n, k] : {std::array{1L, 1L, 1L},
+                                  {5L, 101L, 7L},
+                                  {67L, 33L, 300L},
+                                  {130L, 1040L, 20L},
+                                  {9L, 70L, 600L},
+                                  {300L, 17L, 65L}}) {
+      SCOPED_TRACE(testing::Message()
+                   << static_cast<int>(kind) << " " << m << " " << n << " " << k);
       const MatmulShape shape = {
           .kind = kind, .m = m, .n = n, .k = k, .bias = kind == MatmulKind::kForward};
       const Operands in(shape);
@@ -396,7 +401,8 @@ TEST_P(PackedMatmulTest, OfBf16IsThatOfFp32RoundedOnce) {
   for (const MatmulKind kind : kKinds) {
     for (const auto& [m, n, k] :
          {std::array{5L, 101L, 7L}, {67L, 33L, 300L}, {9L, 70L, 600L}, {1030L, 9L, 270L}}) {
-      SCOPED_TRACE(testing::Message() << static_cast<int>(kind) << " " << m << " " << n << " " << k);
+      SCOPED_TRACE(testing::Message()
+                   << static_cast<int>(kind) << " " << m << " " << n << " " << k);
       MatmulShape shape = {
           .kind = kind, .m = m, .n = n, .k = k, .bias = kind == MatmulKind::kForward};
       const Operands in(shape);
@@ -423,7 +429,8 @@ TEST_P(PackedMatmulTest, BitsDependNeitherOnThreadsNorOnTheNumberOfRows) {
     const Operands in(shape);
     const Floats one = product(shape, in, 1, isa());
     if (kManyThreadsAllowed) {
-      for (const int threads : {2, 3}) expect_same_bits(product(shape, in, threads, isa()), one, "out");
+      for (const int threads : {2, 3})
+        expect_same_bits(product(shape, in, threads, isa()), one, "out");
     }
     if (kind == MatmulKind::kWeightGrad) continue;  // there rows are outputs
     MatmulShape few = shape;

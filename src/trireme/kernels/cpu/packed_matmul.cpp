@@ -25,10 +25,10 @@ std::int64_t last_of(std::int64_t first, std::int64_t step, std::int64_t count) 
 }  // namespace
 
 struct PackedMatmul::Scratch {
-  float* b = nullptr;         // [panel][depth][panel columns]
-  float* a = nullptr;         // [thread][rows, depth]
-  float* partial = nullptr;   // [rows, columns] of a bf16 result
-  float* bias = nullptr;      // [columns] of all
+  float* b = nullptr;        // [panel][depth][panel columns]
+  float* a = nullptr;        // [thread][rows, depth]
+  float* partial = nullptr;  // [rows, columns] of a bf16 result
+  float* bias = nullptr;     // [columns] of all
   std::int64_t bytes = 0;
 };
 
@@ -112,9 +112,8 @@ void PackedMatmul::run_as(const Operands<T>& operands, void* out, const Scratch&
   const std::int64_t stride = sizes_.columns;
   const auto multiply = [&](const Sizes& at, std::int64_t first_row, std::int64_t last_row) {
     const std::int64_t depth = last_of(at.depth, kDepth, sizes_.depth) - at.depth;
-    float* const a =
-        scratch.a + omp_get_thread_num() * round_up(block_rows_ * std::min(kDepth, sizes_.depth),
-                                                    kAlign);
+    float* const a = scratch.a + omp_get_thread_num() *
+                                     round_up(block_rows_ * std::min(kDepth, sizes_.depth), kAlign);
     const std::int64_t rows = last_row - first_row;
     if (is_a_transposed) {
       isa_.typed<T>().widen_rows(operands.a + at.depth * sizes_.rows + first_row, sizes_.rows,
@@ -172,10 +171,9 @@ void PackedMatmul::run(const void* a, const void* b, const void* bias, void* out
   if (shape_.bias) {
     isa_.bf16.widen_rows(static_cast<const Bf16*>(bias), 0, 1, sizes_.columns, parts.bias);
   }
-  run_as<Bf16>({.a = static_cast<const Bf16*>(a),
-                .b = static_cast<const Bf16*>(b),
-                .bias = parts.bias},
-               out, parts);
+  run_as<Bf16>(
+      {.a = static_cast<const Bf16*>(a), .b = static_cast<const Bf16*>(b), .bias = parts.bias}, out,
+      parts);
 }
 
 }  // namespace trireme::kernels

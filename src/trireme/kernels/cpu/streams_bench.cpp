@@ -23,18 +23,52 @@ void BM_Copy(benchmark::State& state) {
 }
 BENCHMARK(BM_Copy)->Unit(benchmark::kMillisecond);
 
-void BM_Adamw(benchmark::State& state) {
-  omp_set_num_threads(static_cast<int>(state.range(0)));
-  Buffer param(kElems), m(kElems), v(kElems), grad(kElems);
-  std::fill(v.at(), v.at() + kElems, 0.1F);
+/// The floor of AdamW: four arrays read, three written, one operation an element.
+void BM_FourReadsThreeWrites(benchmark::State& state) {
+  Buffer a(kElems), b(kElems), c(kElems), d(kElems);
+  float *const pa = a.at(), *const pb = b.at(), *const pc = c.at();
+  const float* const pd = d.at();
+  const int threads = static_cast<int>(state.range(0));
   for (auto _ : state) {
-    adamw_step({.param = param.at(), .m = m.at(), .v = v.at(), .grad = grad.at(), .count = kElems},
-               {.lr = 1e-4, .weight_decay = 0.1});
+#pragma omp parallel for simd num_threads(threads)
+    for (std::int64_t i = 0; i < kElems; ++i) {
+      pa[i] += pd[i];
+      pb[i] += pd[i];
+      pc[i] += pd[i];
+    }
+    benchmark::ClobberMemory();
   }
   report_bytes(state, kElems * 28);
 }
-BENCHMARK(BM_Adamw)->ArgName("threads")->Arg(1)->Arg(2)->UseRealTime()->Unit(
-    benchmark::kMillisecond);
+BENCHMARK(BM_FourReadsThreeWrites)
+    ->ArgName("threads")
+    ->Arg(1)
+    ->Arg(2)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
+
+void BM_Adamw(benchmark::State& state) {
+  omp_set_num_threads(static_cast<int>(state.range(0)));
+  const bool rounds = state.range(1) == 1;
+  Buffer param(kElems), m(kElems), v(kElems), grad(kElems);
+  Buffer<Bf16> rounded(rounds ? kElems : 1);
+  std::fill(v.at(), v.at() + kElems, 0.1F);
+  for (auto _ : state) {
+    adamw_step({.param = param.at(),
+                .m = m.at(),
+                .v = v.at(),
+                .grad = grad.at(),
+                .rounded = rounds ? rounded.at() : nullptr,
+                .count = kElems},
+               {.lr = 1e-4, .weight_decay = 0.1});
+  }
+  report_bytes(state, kElems * (rounds ? 30 : 28));
+}
+BENCHMARK(BM_Adamw)
+    ->ArgNames({"threads", "bf16"})
+    ->ArgsProduct({{1, 2}, {0, 1}})
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
 
 void BM_SumOfSquares(benchmark::State& state) {
   omp_set_num_threads(1);
@@ -44,24 +78,27 @@ void BM_SumOfSquares(benchmark::State& state) {
 }
 BENCHMARK(BM_SumOfSquares)->Unit(benchmark::kMillisecond);
 
+template <typename T>
 void BM_Norm(benchmark::State& state) {
   omp_set_num_threads(1);
   const NormShape shape = {
       .kind = static_cast<NormKind>(state.range(0)), .num_tokens = kTokens, .hidden = kHidden};
-  Buffer x(kTokens * kHidden), delta(kTokens * kHidden), h(kTokens * kHidden), y(kTokens * kHidden),
-      weight(kHidden), bias(kHidden), stats(norm_stats_elems(shape));
+  Buffer<T> x(kTokens * kHidden), delta(kTokens * kHidden), h(kTokens * kHidden),
+      y(kTokens * kHidden), weight(kHidden), bias(kHidden);
+  Buffer stats(norm_stats_elems(shape));
   for (auto _ : state) {
-    norm_forward(shape, {.x = x.at(),
-                         .delta = delta.at(),
-                         .weight = weight.at(),
-                         .bias = bias.at(),
-                         .h = h.at(),
-                         .y = y.at(),
-                         .stats = stats.at()});
+    norm_forward<T>(shape, {.x = x.at(),
+                            .delta = delta.at(),
+                            .weight = weight.at(),
+                            .bias = bias.at(),
+                            .h = h.at(),
+                            .y = y.at(),
+                            .stats = stats.at()});
   }
-  report_bytes(state, kTokens * kHidden * 16);
+  report_bytes(state, kTokens * kHidden * 4 * std::int64_t{sizeof(T)});
 }
-BENCHMARK(BM_Norm)->ArgName("layer")->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_Norm<float>)->ArgName("layer")->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_Norm<Bf16>)->ArgName("layer")->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 
 void BM_NormBackward(benchmark::State& state) {
   omp_set_num_threads(1);
@@ -82,9 +119,10 @@ void BM_NormBackward(benchmark::State& state) {
 }
 BENCHMARK(BM_NormBackward)->Unit(benchmark::kMillisecond);
 
+template <typename T>
 void BM_Swiglu(benchmark::State& state) {
   omp_set_num_threads(1);
-  Buffer gate_up(kTokens * 2 * kFfn), act(kTokens * kFfn), d_gate_up(kTokens * 2 * kFfn);
+  Buffer<T> gate_up(kTokens * 2 * kFfn), act(kTokens * kFfn), d_gate_up(kTokens * 2 * kFfn);
   const ActivationShape shape = {.num_tokens = kTokens, .ffn = kFfn};
   const bool backward = state.range(0) != 0;
   for (auto _ : state) {
@@ -94,13 +132,15 @@ void BM_Swiglu(benchmark::State& state) {
       swiglu_forward(shape, gate_up.at(), act.at());
     }
   }
-  report_bytes(state, kTokens * kFfn * 4 * (backward ? 5 : 3));
+  report_bytes(state, kTokens * kFfn * std::int64_t{sizeof(T)} * (backward ? 5 : 3));
 }
-BENCHMARK(BM_Swiglu)->ArgName("backward")->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_Swiglu<float>)->ArgName("backward")->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_Swiglu<Bf16>)->ArgName("backward")->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 
+template <typename T>
 void BM_Gelu(benchmark::State& state) {
   omp_set_num_threads(1);
-  Buffer x(kTokens * kFfn), act(kTokens * kFfn), dx(kTokens * kFfn);
+  Buffer<T> x(kTokens * kFfn), act(kTokens * kFfn), dx(kTokens * kFfn);
   const ActivationShape shape = {.num_tokens = kTokens, .ffn = kFfn};
   const bool backward = state.range(0) != 0;
   for (auto _ : state) {
@@ -110,9 +150,10 @@ void BM_Gelu(benchmark::State& state) {
       gelu_forward(shape, x.at(), act.at());
     }
   }
-  report_bytes(state, kTokens * kFfn * 4 * (backward ? 3 : 2));
+  report_bytes(state, kTokens * kFfn * std::int64_t{sizeof(T)} * (backward ? 3 : 2));
 }
-BENCHMARK(BM_Gelu)->ArgName("backward")->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_Gelu<float>)->ArgName("backward")->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_Gelu<Bf16>)->ArgName("backward")->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 
 void BM_Dropout(benchmark::State& state) {
   omp_set_num_threads(1);
