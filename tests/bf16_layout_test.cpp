@@ -91,17 +91,39 @@ INSTANTIATE_TEST_SUITE_P(All, Bf16Layouts, testing::ValuesIn(cases()), case_name
 class Bf16Models : public testing::TestWithParam<const char*> {};
 
 TEST_P(Bf16Models, NaiveBucketedOverlappedAndZero1AgreeInEveryBit) {
-  const HarnessOptions options = options_of(DType::kBf16);
   const ModelSpec spec = spec_of(GetParam());
-  const HarnessResult naive =
-      run_steps(spec, {.dp = 4, .dp_sync = DpSync::kNaive}, kBatch, options);
-  for (const DpSync sync : {DpSync::kNaive, DpSync::kBucketed, DpSync::kOverlapped}) {
-    for (const int zero : {0, 1}) {
-      SCOPED_TRACE(std::string(dp_sync_name(sync)) + " zero " + std::to_string(zero));
-      const Layout layout{.dp = 4, .zero = zero, .dp_sync = sync, .bucket_mib = 0.002};
-      expect_equal_bits(naive, run_steps(spec, layout, kBatch, options));
+  for (const DType reduce : {DType::kF32, DType::kBf16}) {
+    HarnessOptions options = options_of(DType::kBf16);
+    options.reduce = reduce;
+    const HarnessResult naive =
+        run_steps(spec, {.dp = 4, .dp_sync = DpSync::kNaive}, kBatch, options);
+    for (const DpSync sync : {DpSync::kNaive, DpSync::kBucketed, DpSync::kOverlapped}) {
+      for (const int zero : {0, 1}) {
+        SCOPED_TRACE(std::string(dp_sync_name(sync)) + " zero " + std::to_string(zero));
+        const Layout layout{.dp = 4, .zero = zero, .dp_sync = sync, .bucket_mib = 0.002};
+        expect_equal_bits(naive, run_steps(spec, layout, kBatch, options));
+      }
     }
   }
+}
+
+// Megatron-LM's --grad-reduce-in-bf16 halves what gradients cost on the way.
+TEST_P(Bf16Models, GradientsThatTravelInBf16AreRoundedTwiceAndSendHalf) {
+  HarnessOptions options;
+  const Layout layout{.dp = 4, .bucket_mib = 0.002};
+  const ModelSpec spec = spec_of(GetParam());
+  const HarnessResult wide = run_steps(spec, layout, kBatch, options);
+  options.reduce = DType::kBf16;
+  const HarnessResult narrow = run_steps(spec, layout, kBatch, options);
+  EXPECT_EQ(narrow.losses, wide.losses);
+  EXPECT_EQ(narrow.bytes_sent, narrow.predicted_sent);
+  constexpr double kScalars = 64;  // loss and token count
+  EXPECT_NEAR(static_cast<double>(narrow.bytes_sent[0].at("dp")),
+              static_cast<double>(wide.bytes_sent[0].at("dp")) / 2, kScalars);
+  const TensorError error = largest_error(without_key_bias(narrow.first_gradients),
+                                          without_key_bias(wide.first_gradients));
+  EXPECT_LE(error.error, 2e-2) << error.name;
+  EXPECT_GT(error.error, 1e-4);
 }
 
 TEST_P(Bf16Models, FollowFp32) {

@@ -221,8 +221,12 @@ ModelSpec small_llama() {
 HarnessResult run_steps(const ModelSpec& spec, const Layout& layout, const Batch& batch,
                         const HarnessOptions& options) {
   check_layout(spec, layout, batch);
-  const auto ranks =
-      plan({.spec = spec, .layout = layout, .batch = batch, .compute = options.compute}, options);
+  const auto ranks = plan({.spec = spec,
+                           .layout = layout,
+                           .batch = batch,
+                           .compute = options.compute,
+                           .reduce = options.reduce},
+                          options);
   ThreadWorld world(layout.world());
   HarnessResult result;
   result.bytes_sent.resize(ranks.size());

@@ -45,6 +45,7 @@ struct HarnessOptions {
   int eval_every = 0;
   /// As BuildRequest's.
   DType compute = DType::kF32;
+  DType reduce = DType::kF32;
 };
 
 struct HarnessResult {

@@ -140,8 +140,8 @@ TEST_F(CommandTest, UnbuiltZeroStagesAreNamed) {
   expect_usage_error("train c.toml --layout 'zero=3'", "zero");
 }
 
-TEST_F(CommandTest, UnbuiltPrecisionIsNamed) {
-  expect_usage_error("train c.toml --precision.reduce bf16", "bf16");
+TEST_F(CommandTest, UnknownPrecisionIsNamed) {
+  expect_usage_error("train c.toml --precision.compute float8", "float8");
 }
 
 TEST_F(CommandTest, UnbuiltTransportIsNamed) {

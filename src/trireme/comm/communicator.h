@@ -18,6 +18,9 @@ enum class ReduceOp : std::uint8_t {
 struct Reduction {
   DType dtype = DType::kF32;
   ReduceOp op = ReduceOp::kSum;
+  /// Sums of kF32 only: each contribution, and the sum, is rounded to bf16 and travels as such;
+  /// additions are fp32.
+  bool travels_in_bf16 = false;
   bool operator==(const Reduction&) const = default;
 };
 

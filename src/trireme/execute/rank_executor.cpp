@@ -263,8 +263,11 @@ void RankExecutor::communicate(Communicator& communicator, const Call& call,
     return std::span<std::byte>(operands[use],
                                 static_cast<std::size_t>(instruction.uses[use].range.bytes));
   };
-  const Reduction sum{.dtype = instruction.comm->dtype,
-                      .op = instruction.comm->is_max ? ReduceOp::kMax : ReduceOp::kSum};
+  const Program& program = *programs_[static_cast<std::size_t>(program_)];
+  const DType dtype = program.buffer(instruction.uses.front().range.buffer).dtype;
+  const Reduction sum{.dtype = dtype,
+                      .op = instruction.comm->is_max ? ReduceOp::kMax : ReduceOp::kSum,
+                      .travels_in_bf16 = instruction.comm->dtype != dtype};
   switch (instruction.op) {
     case Op::kAllReduce:
       return communicator.all_reduce(range_bytes(0), sum);

@@ -167,12 +167,12 @@ struct Wait {
 
 /// The communication side of an instruction; its data are the operands kData and kShard.
 struct Comm {
-  std::string group;  ///< communicator, see groups.h
-  DType dtype = DType::kF32;
-  std::int64_t elems = 0;  ///< of the full message, equal on all members
-  int peer = -1;           ///< group rank, SEND and RECV only
-  int tag = 0;             ///< SEND and RECV only, of micro-batch 0; that of i is i more
-  bool is_max = false;     ///< a reduction takes the maximum, not the sum
+  std::string group;          ///< communicator, see groups.h
+  DType dtype = DType::kF32;  ///< in which the data travel
+  std::int64_t elems = 0;     ///< of the full message, equal on all members
+  int peer = -1;              ///< group rank, SEND and RECV only
+  int tag = 0;                ///< SEND and RECV only, of micro-batch 0; that of i is i more
+  bool is_max = false;        ///< a reduction takes the maximum, not the sum
   bool operator==(const Comm&) const = default;
 };
 

@@ -123,7 +123,7 @@ class ProgramParser {
   }
 
   void begin_program(const std::vector<std::string_view>& words) {
-    need(words, 6, 6);
+    need(words, 7, 7);
     if (is_open_) fail(words[0], "starts inside a program", "end the one before with 'end'");
     is_open_ = true;
     buffers_.clear();
@@ -136,10 +136,16 @@ class ProgramParser {
       fail(words[3], fmt::format("is not from 1 to {}", kMaxMicroBatches), "correct the number");
     }
     request().decay_norms = number<int>(value_of(words[4], "decay_norms")) != 0;
-    const std::string_view compute = value_of(words[5], "compute");
-    request().compute = checked(parse_dtype(compute), compute, "data type");
-    if (request().compute != DType::kF32 && request().compute != DType::kBf16)
-      fail(words[5], "is no type to compute in", "use f32 or bf16");
+    request().compute = float_type(words[5], "compute");
+    request().reduce = float_type(words[6], "reduce");
+  }
+
+  [[nodiscard]] DType float_type(std::string_view word, std::string_view key) const {
+    const std::string_view name = value_of(word, key);
+    const DType dtype = checked(parse_dtype(name), name, "data type");
+    if (dtype != DType::kF32 && dtype != DType::kBf16)
+      fail(word, "is not what a step computes or reduces in", "use f32 or bf16");
+    return dtype;
   }
 
   void end_program() {

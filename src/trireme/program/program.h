@@ -117,6 +117,8 @@ struct BuildRequest {
   /// Of parameters, activations and their gradients: kF32, or kBf16 with an fp32 master of each
   /// trainable parameter. Gradients of parameters and moments are fp32.
   DType compute = DType::kF32;
+  /// In which gradients travel when they are summed over dp: kF32 or kBf16.
+  DType reduce = DType::kF32;
   bool operator==(const BuildRequest&) const = default;
 };
 

@@ -118,7 +118,8 @@ inline BuildRequest random_request(Draw& draw, Layout layout) {
           .layout = layout,
           .batch = batch,
           .decay_norms = draw.coin(),
-          .compute = draw.one_of<DType>({DType::kF32, DType::kBf16})};
+          .compute = draw.one_of<DType>({DType::kF32, DType::kBf16}),
+          .reduce = draw.one_of<DType>({DType::kF32, DType::kBf16})};
 }
 inline BuildRequest random_request(Draw& draw) {
   const Layout degrees = random_degrees(draw);

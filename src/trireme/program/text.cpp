@@ -94,10 +94,10 @@ std::string instruction_text(const Program& program, const Instruction& instruct
 
 std::string program_text(const Program& program) {
   const BuildRequest& request = program.request;
-  std::string text =
-      fmt::format("program {} rank={} micro_batches={} decay_norms={} compute={}\n",
-                  program_kind_name(program.kind), request.rank, program.num_micro_batches,
-                  int{request.decay_norms}, dtype_name(request.compute));
+  std::string text = fmt::format(
+      "program {} rank={} micro_batches={} decay_norms={} compute={} reduce={}\n",
+      program_kind_name(program.kind), request.rank, program.num_micro_batches,
+      int{request.decay_norms}, dtype_name(request.compute), dtype_name(request.reduce));
   text += fmt::format("model {}\n", model_text(request.spec));
   text += fmt::format("layout {}\n", layout_text(request.layout, request.batch));
   text +=

@@ -13,7 +13,7 @@ namespace trireme {
 
 /// Header, buffers, parameters, templates and calls of one program, one line each:
 ///
-///     program train rank=0 micro_batches=2 decay_norms=0 compute=f32
+///     program train rank=0 micro_batches=2 decay_norms=0 compute=f32 reduce=f32
 ///     model family=llama layers=2 ...
 ///     layout pp=1 dp=2 ...
 ///     batch seq=64 global_batch=8

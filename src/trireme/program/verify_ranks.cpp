@@ -32,6 +32,15 @@ bool is_message(Op op) {
   return op == Op::kSend || op == Op::kRecv;
 }
 
+/// In which an operand travels: its own type, but for gradients over dp.
+DType due_dtype(const Program& program, const Instruction& instruction, const Use& use) {
+  const Buffer& buffer = program.buffer(use.range.buffer);
+  const bool is_sum_of_gradients = buffer.kind == MemoryKind::kGradients &&
+                                   instruction.op != Op::kAllGather &&
+                                   instruction.comm->group == axis_name(Axis::kDp);
+  return is_sum_of_gradients ? program.request.reduce : buffer.dtype;
+}
+
 std::string event_text(const Program& program, const Event& event) {
   const Comm& comm = event.comm();
   std::string text = fmt::format("{} of {} {}", op_name(event.instruction->op), comm.elems,
@@ -89,8 +98,9 @@ std::optional<Violation> check_event(const Program& program, const Event& event)
     }
     const DType dtype = program.buffer(use->range.buffer).dtype;
     const std::int64_t due_bytes =
-        comm.elems * dtype_bytes(comm.dtype) / (role == Role::kShard ? extent : 1);
-    if (dtype == comm.dtype && use->range.bytes == due_bytes && use->access == due_access(op, role))
+        comm.elems * dtype_bytes(dtype) / (role == Role::kShard ? extent : 1);
+    if (comm.dtype == due_dtype(program, *event.instruction, *use) &&
+        use->range.bytes == due_bytes && use->access == due_access(op, role))
       continue;
     return violation(program, rule, event.at, role, use->range,
                      {fmt::format("{} of {} bytes of {}", access_name(use->access),

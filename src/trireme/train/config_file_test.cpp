@@ -209,9 +209,6 @@ TEST(ConfigFile, WhatIsNotBuiltYetIsRefusedByName) {
   EXPECT_EQ(refusal("[layout]\ntransport = \"mpi\"\n"),
             "[x.toml:2:13] layout.transport = \"mpi\": running ranks as processes under MPI is not "
             "built yet; use transport = \"threads\"");
-  EXPECT_EQ(refusal("[precision]\nreduce = \"bf16\"\n"),
-            "[x.toml:2:10] precision.reduce = \"bf16\": reducing in bf16 is not built yet; use "
-            "reduce = \"fp32\"");
 }
 
 class UnbuiltValue : public testing::TestWithParam<const char*> {};
@@ -226,7 +223,6 @@ INSTANTIATE_TEST_SUITE_P(Contract, UnbuiltValue,
                                          "[data]\ndocument_mask = true", "[layout]\nep = 2",
                                          "[layout]\ncp = 2", "[layout]\nreduce = \"micro_batch\"",
                                          "[layout]\nprefetch = 2", "[layout]\nreshard = \"never\"",
-                                         "[precision]\nreduce = \"bf16\"",
                                          "[checkpoint]\nasync = true"));
 
 TEST(ConfigFile, TheOneBuiltValueIsAccepted) {
@@ -417,6 +413,7 @@ link_latency_us = 12.5
 link_gb_per_s = 1.25
 [precision]
 compute = "bf16"
+reduce = "bf16"
 [optimizer]
 lr = 1e22
 betas = [0.1, 0.2]

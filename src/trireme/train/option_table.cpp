@@ -355,9 +355,10 @@ Entries precision_entries() {
           "parameter; sums, gradients of parameters and moments are fp32.")
           .learns()
           .aka({"dtype", "mixed_precision", "bf16"}),
-      choice("reduce", TRI_AT(precision.reduce), {"fp32", "bf16"},
-             "Type in which gradients travel between ranks.")
-          .only_default("reducing in bf16")
+      choice(
+          "reduce", TRI_AT(precision.reduce), {"fp32", "bf16"},
+          "Type in which gradients travel between dp ranks. bf16 rounds what each rank gives and "
+          "the sum; additions are fp32.")
           .learns(),
   };
 }

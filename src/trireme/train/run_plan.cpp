@@ -13,14 +13,18 @@
 namespace trireme {
 namespace {
 
+DType dtype_of(Precision precision) {
+  return precision == Precision::kBf16 ? DType::kBf16 : DType::kF32;
+}
+
 std::vector<Program> programs_of(const TrainConfig& config, int rank, std::int64_t eval_windows) {
-  const BuildRequest request{
-      .spec = config.model.spec,
-      .layout = config.layout,
-      .batch = config.batch,
-      .rank = rank,
-      .decay_norms = config.optimizer.decay_norms,
-      .compute = config.precision.compute == Precision::kBf16 ? DType::kBf16 : DType::kF32};
+  const BuildRequest request{.spec = config.model.spec,
+                             .layout = config.layout,
+                             .batch = config.batch,
+                             .rank = rank,
+                             .decay_norms = config.optimizer.decay_norms,
+                             .compute = dtype_of(config.precision.compute),
+                             .reduce = dtype_of(config.precision.reduce)};
   std::vector<Program> programs = {build_train(request)};
   if (eval_windows > 0) {
     const std::int64_t windows_at_once = config.batch.micro_batch * config.layout.dp;

@@ -29,12 +29,21 @@ struct MaxOrNan {
   }
 };
 
+/// An fp32 element that is rounded to bf16 on its way.
+struct RoundedFloat {
+  float value;
+};
+
 /// What elements of T are reduced in: their own type, or fp32 for bf16.
 template <typename T>
-using Wide = std::conditional_t<std::is_same_v<T, Bf16>, float, T>;
+using Wide =
+    std::conditional_t<std::is_same_v<T, Bf16> || std::is_same_v<T, RoundedFloat>, float, T>;
 
 float widened(Bf16 value) {
   return to_float(value);
+}
+float widened(RoundedFloat element) {
+  return to_float(to_bf16(element.value));
 }
 template <typename T>
 T widened(T value) {
@@ -67,7 +76,9 @@ void reduce_block(std::span<const std::byte* const> sources, std::int64_t begin,
 /// Bytes of `block` as elements of T, in place.
 template <typename T>
 void narrow_block(std::span<Wide<T>> block) {
-  if constexpr (std::is_same_v<T, Bf16>) {
+  if constexpr (std::is_same_v<T, RoundedFloat>) {
+    for (float& value : block) value = to_float(to_bf16(value));
+  } else if constexpr (std::is_same_v<T, Bf16>) {
     auto* const bytes = reinterpret_cast<std::byte*>(block.data());
     for (std::size_t i = 0; i < block.size(); ++i) {
       const Bf16 rounded = to_bf16(block[i]);
@@ -107,6 +118,8 @@ void reduce_in_rank_order(std::span<const std::byte* const> sources,
   TRI_CHECK(!sources.empty());
   switch (reduction.dtype) {
     case DType::kF32:
+      if (reduction.travels_in_bf16)
+        return reduce_as<RoundedFloat>(sources, targets, num_elems, reduction.op);
       return reduce_as<float>(sources, targets, num_elems, reduction.op);
     case DType::kBf16:
       return reduce_as<Bf16>(sources, targets, num_elems, reduction.op);

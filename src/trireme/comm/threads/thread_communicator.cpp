@@ -52,10 +52,11 @@ std::string call_text(const CollectiveCall& call) {
 }
 
 CommCall traffic_of(const CollectiveCall& call, int size, int rank) {
-  const std::int64_t elem_bytes = is_reduction(call.op) ? dtype_bytes(call.reduction.dtype) : 1;
+  const Reduction& reduction = call.reduction;
+  const std::int64_t elem_bytes = is_reduction(call.op) ? dtype_bytes(reduction.dtype) : 1;
   return {.op = call.op,
           .num_elems = call.full_bytes / elem_bytes,
-          .elem_bytes = elem_bytes,
+          .elem_bytes = reduction.travels_in_bf16 ? dtype_bytes(DType::kBf16) : elem_bytes,
           .size = size,
           .rank = rank,
           .root = call.root};
@@ -273,6 +274,11 @@ void ThreadCommunicator::check_elems(CommOp op, std::span<const std::byte> buffe
   if (reduction.dtype != DType::kF32 && reduction.dtype != DType::kF64 &&
       reduction.dtype != DType::kBf16) {
     throw UsageError(fmt::format("{}: no reduction of {}; convert to f32, f64 or bf16", where(op),
+                                 dtype_name(reduction.dtype)));
+  }
+  if (reduction.travels_in_bf16 &&
+      (reduction.dtype != DType::kF32 || reduction.op != ReduceOp::kSum)) {
+    throw UsageError(fmt::format("{}: {} that travels in bf16; only sums of f32 do", where(op),
                                  dtype_name(reduction.dtype)));
   }
   const auto elem_bytes = static_cast<std::size_t>(dtype_bytes(reduction.dtype));

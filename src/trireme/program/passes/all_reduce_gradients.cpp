@@ -20,6 +20,7 @@ std::vector<Instruction> in_bucket_order(const Program& program,
       if (sum.uses.front().range.buffer == grads) all.push_back(sum);
     }
     all.push_back(all_reduce(program, program.whole(grads), axis_name(Axis::kDp)));
+    all.back().comm->dtype = program.request.reduce;
   }
   return all;
 }
