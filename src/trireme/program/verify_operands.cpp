@@ -39,10 +39,69 @@ Violation in_template(const Program& program, const Template& item, std::size_t 
   return result;
 }
 
+/// The type that a part's kernel takes an operand for; nothing where bytes are enough.
+std::optional<DType> due_dtype(const Program& program, Role role) {
+  switch (role) {
+    case Role::kTokens:
+    case Role::kLabels:
+      return DType::kI32;
+    case Role::kSamples:
+    case Role::kLength:
+      return DType::kI64;
+    case Role::kLoss:
+    case Role::kNormSquare:
+    case Role::kHyper:
+      return DType::kF64;
+    case Role::kStats:
+    case Role::kCos:
+    case Role::kSin:
+    case Role::kLse:
+    case Role::kDWeight:
+    case Role::kDBias:
+    case Role::kDWeight2:
+    case Role::kDQNorm:
+    case Role::kDKNorm:
+    case Role::kScale:
+    case Role::kCoefficient:
+    case Role::kMoment1:
+    case Role::kMoment2:
+    case Role::kGradient:
+    case Role::kMaster:
+    case Role::kRowMax:
+    case Role::kSums:
+      return DType::kF32;
+    case Role::kX:
+    case Role::kY:
+    case Role::kData:
+    case Role::kShard:
+    case Role::kWorkspace:
+      return std::nullopt;
+    default:
+      return program.request.compute;
+  }
+}
+
+/// X and Y of a part are activations; of other operations they are anything.
+std::optional<DType> due_dtype(const Program& program, const Instruction& instruction, Role role) {
+  const bool is_activation =
+      instruction.part != Part::kNone && (role == Role::kX || role == Role::kY);
+  return is_activation ? program.request.compute : due_dtype(program, role);
+}
+
+std::optional<Finding> dtype_fault(const Program& program, const Instruction& instruction,
+                                   const Use& use) {
+  const auto due = due_dtype(program, instruction, use.role);
+  const DType found = program.buffer(use.range.buffer).dtype;
+  if (!due || found == *due) return std::nullopt;
+  return Finding{fmt::format("{} of {}", range_label(program, use.range), dtype_name(found)),
+                 std::string(dtype_name(*due))};
+}
+
 /// What is wrong with the operands and frees of one instruction.
 std::optional<Finding> instruction_fault(const Program& program, const Instruction& instruction) {
   for (const Use& use : instruction.uses) {
     auto fault = range_fault(program, use.range);
+    if (!fault) fault = dtype_fault(program, instruction, use);
     if (!fault) continue;
     fault->found = fmt::format("{} = {}", role_name(use.role), fault->found);
     return fault;

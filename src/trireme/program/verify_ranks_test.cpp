@@ -46,6 +46,19 @@ TEST(VerifyV6, RefusesElementsThatAreNotTheOperands) {
             "V6");
 }
 
+TEST(VerifyV6, RefusesGradientsThatTravelInAnotherTypeThanTheRequests) {
+  EXPECT_EQ(broken(changed(trained(kTwoRanks),
+                           [](Program& p) {
+                             for (Template& item : p.templates) {
+                               for (Instruction& i : item.instructions) {
+                                 if (i.comm && i.comm->dtype == DType::kF32)
+                                   i.comm->dtype = DType::kBf16;
+                               }
+                             }
+                           })),
+            "V6");
+}
+
 TEST(VerifyV9, RefusesACommunicatorOnTwoStreams) {
   EXPECT_EQ(broken(changed(trained(kTwoRanks),
                            [](Program& p) {
@@ -222,6 +235,19 @@ TEST(VerifyV13, RefusesAnOperandOutsideItsBuffer) {
             the(p, "micro.first", is(Op::kForward, Part::kAct, 1)).find(Role::kY)->range.offset = 4;
           })),
       "V13");
+}
+
+TEST(VerifyV13, RefusesOperandsOfATypeThatTheirKernelDoesNotTake) {
+  for (const char* const name : {"L0.qkv", "L0.lse", "tokens", "loss", "moments1.0", "params.0"}) {
+    SCOPED_TRACE(name);
+    EXPECT_EQ(
+        broken(changed(trained(kOneRank),
+                       [&](Program& p) {
+                         Buffer& buffer = p.buffers[static_cast<std::size_t>(*p.find_buffer(name))];
+                         buffer.dtype = buffer.dtype == DType::kF32 ? DType::kBf16 : DType::kF32;
+                       })),
+        "V13");
+  }
 }
 
 TEST(VerifyV13, RefusesAnEmptyOperand) {

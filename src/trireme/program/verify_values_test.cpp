@@ -269,7 +269,7 @@ TEST(VerifyV14, RefusesAScaleThatIsNotTheInverseOfTheCount) {
           [](Program& p) {
             Range& scale =
                 the(p, "micro.first", is(Op::kBackward, Part::kHead)).find(Role::kScale)->range;
-            scale = {*p.find_buffer("hyper"), 0, 8};
+            scale = {*p.find_buffer("rope.cos"), 0, 4};
           })),
       "V14");
 }
@@ -277,8 +277,9 @@ TEST(VerifyV14, RefusesAScaleThatIsNotTheInverseOfTheCount) {
 TEST(VerifyV14, RefusesAnUpdateWithoutThisStepsCoefficient) {
   EXPECT_EQ(broken(changed(trained(kOneRank),
                            [](Program& p) {
-                             the(p, "end", is(Op::kOptStep)).find(Role::kCoefficient)->range =
-                                 p.whole(*p.find_buffer("hyper"));
+                             the(p, "end", is(Op::kOptStep)).find(Role::kCoefficient)->range = {
+                                 *p.find_buffer("rope.cos"), 0,
+                                 p.buffer(*p.find_buffer("coef")).bytes};
                            })),
             "V14");
 }
