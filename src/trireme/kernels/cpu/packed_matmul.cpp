@@ -27,8 +27,10 @@ std::int64_t last_of(std::int64_t first, std::int64_t step, std::int64_t count) 
 struct PackedMatmul::Scratch {
   float* b = nullptr;        // [panel][depth][panel columns]
   float* a = nullptr;        // [thread][rows, depth]
-  float* partial = nullptr;  // [rows, columns] of a bf16 result
-  float* bias = nullptr;     // [columns] of all
+  float* partial = nullptr;  // [rows, columns], fp32 sums of a bf16 result
+  float* bias = nullptr;     // [columns] of all, in fp32
+  std::int64_t columns = 0;  // of `partial`
+  std::int64_t a_elems = 0;  // of one thread
   std::int64_t bytes = 0;
 };
 
@@ -37,7 +39,12 @@ struct PackedMatmul::Operands {
   const T* a = nullptr;
   const T* b = nullptr;
   const float* bias = nullptr;
+  void* out = nullptr;
 };
+
+bool PackedMatmul::has_partial() const {
+  return is_narrow() && sizes_.depth > kDepth;
+}
 
 PackedMatmul::PackedMatmul(const MatmulShape& shape, int num_threads, const IsaKernels& isa)
     : shape_(shape), num_threads_(num_threads), isa_(isa) {
@@ -66,13 +73,13 @@ PackedMatmul::Scratch PackedMatmul::cut(void* scratch) const {
     cut.bytes += round_up(elems * kFloat, kAlign);
     return at;
   };
-  const std::int64_t columns = std::min(kColumns, round_up(sizes_.columns, isa_.gemm_columns));
   const std::int64_t depth = std::min(kDepth, sizes_.depth);
-  cut.b = take(columns * depth);
-  cut.a = take(num_threads_ * round_up(block_rows_ * depth, kAlign));
-  if (shape_.dtype != DType::kBf16) return cut;
-  if (sizes_.depth > kDepth) cut.partial = take(std::min(kPartialRows, sizes_.rows) * columns);
-  if (shape_.bias) cut.bias = take(sizes_.columns);
+  cut.columns = std::min(kColumns, round_up(sizes_.columns, isa_.gemm_columns));
+  cut.a_elems = round_up(block_rows_ * depth, kAlign);
+  cut.b = take(cut.columns * depth);
+  cut.a = take(num_threads_ * cut.a_elems);
+  if (has_partial()) cut.partial = take(std::min(kPartialRows, sizes_.rows) * cut.columns);
+  if (shape_.dtype == DType::kBf16 && shape_.bias) cut.bias = take(sizes_.columns);
   return cut;
 }
 
@@ -80,7 +87,6 @@ std::int64_t PackedMatmul::scratch_bytes() const {
   return cut(nullptr).bytes;
 }
 
-/// Columns [at.columns, …) and depth [at.depth, …) of B, by the threads of the team.
 template <typename T>
 void PackedMatmul::pack(const Operands<T>& operands, const Sizes& at,
                         const Scratch& scratch) const {
@@ -104,56 +110,55 @@ void PackedMatmul::pack(const Operands<T>& operands, const Sizes& at,
 }
 
 template <typename T>
-void PackedMatmul::run_as(const Operands<T>& operands, void* out, const Scratch& scratch) const {
-  const bool is_a_transposed = shape_.kind == MatmulKind::kWeightGrad;
-  const bool is_narrow = shape_.dtype == DType::kBf16 && !is_a_transposed;
-  const bool has_partial = is_narrow && sizes_.depth > kDepth;
-  const std::int64_t rows_at_once = has_partial ? kPartialRows : sizes_.rows;
-  const std::int64_t stride = sizes_.columns;
-  const auto multiply = [&](const Sizes& at, std::int64_t first_row, std::int64_t last_row) {
-    const std::int64_t depth = last_of(at.depth, kDepth, sizes_.depth) - at.depth;
-    float* const a = scratch.a + omp_get_thread_num() *
-                                     round_up(block_rows_ * std::min(kDepth, sizes_.depth), kAlign);
-    const std::int64_t rows = last_row - first_row;
-    if (is_a_transposed) {
-      isa_.typed<T>().widen_rows(operands.a + at.depth * sizes_.rows + first_row, sizes_.rows,
-                                 depth, rows, a);
-    } else {
-      isa_.typed<T>().widen_rows(operands.a + first_row * sizes_.depth + at.depth, sizes_.depth,
-                                 rows, depth, a);
-    }
-    GemmBlock block = {.a = a,
-                       .b = scratch.b,
-                       .rows = rows,
-                       .columns = last_of(at.columns, kColumns, sizes_.columns) - at.columns,
-                       .depth = depth,
-                       .is_a_transposed = is_a_transposed,
-                       .accumulate = shape_.accumulate || at.depth > 0};
-    const bool is_last = at.depth + depth == sizes_.depth;
-    if (is_last && shape_.bias) block.bias = operands.bias + at.columns;
-    if (!is_narrow) {
-      block.c = static_cast<float*>(out) + first_row * stride + at.columns;
-      block.c_stride = stride;
-    } else if (has_partial) {
-      block.c_stride = std::min(kColumns, round_up(sizes_.columns, isa_.gemm_columns));
-      block.c = scratch.partial + (first_row - at.rows) * block.c_stride;
-    }
-    if (is_narrow && is_last) {
-      block.narrow = static_cast<Bf16*>(out) + first_row * stride + at.columns;
-      block.narrow_stride = stride;
-    }
-    isa_.gemm_block(block);
-  };
+void PackedMatmul::multiply(const Operands<T>& operands, const Sizes& at, std::int64_t last_row,
+                            std::int64_t origin, const Scratch& scratch) const {
+  const std::int64_t depth = last_of(at.depth, kDepth, sizes_.depth) - at.depth;
+  const std::int64_t rows = last_row - at.rows, stride = sizes_.columns;
+  float* const a = scratch.a + omp_get_thread_num() * scratch.a_elems;
+  if (is_a_transposed()) {
+    isa_.typed<T>().widen_rows(operands.a + at.depth * sizes_.rows + at.rows, sizes_.rows, depth,
+                               rows, a);
+  } else {
+    isa_.typed<T>().widen_rows(operands.a + at.rows * sizes_.depth + at.depth, sizes_.depth, rows,
+                               depth, a);
+  }
+  GemmBlock block = {.a = a,
+                     .b = scratch.b,
+                     .rows = rows,
+                     .columns = last_of(at.columns, kColumns, sizes_.columns) - at.columns,
+                     .depth = depth,
+                     .is_a_transposed = is_a_transposed(),
+                     .accumulate = shape_.accumulate || at.depth > 0};
+  const bool is_last = at.depth + depth == sizes_.depth;
+  if (is_last && shape_.bias) block.bias = operands.bias + at.columns;
+  if (!is_narrow()) {
+    block.c = static_cast<float*>(operands.out) + at.rows * stride + at.columns;
+    block.c_stride = stride;
+  } else if (has_partial()) {
+    block.c_stride = scratch.columns;
+    block.c = scratch.partial + (at.rows - origin) * scratch.columns;
+  }
+  if (is_narrow() && is_last) {
+    block.narrow = static_cast<Bf16*>(operands.out) + at.rows * stride + at.columns;
+    block.narrow_stride = stride;
+  }
+  isa_.gemm_block(block);
+}
+
+template <typename T>
+void PackedMatmul::run_as(const Operands<T>& operands, const Scratch& scratch) const {
+  const std::int64_t rows_at_once = has_partial() ? kPartialRows : sizes_.rows;
 #pragma omp parallel num_threads(num_threads_) if (num_threads_ > 1)
-  for (std::int64_t row = 0; row < sizes_.rows; row += rows_at_once) {
-    const std::int64_t last_row = last_of(row, rows_at_once, sizes_.rows);
+  for (std::int64_t origin = 0; origin < sizes_.rows; origin += rows_at_once) {
+    const std::int64_t end = last_of(origin, rows_at_once, sizes_.rows);
     for (std::int64_t column = 0; column < sizes_.columns; column += kColumns) {
       for (std::int64_t depth = 0; depth < sizes_.depth; depth += kDepth) {
-        const Sizes at = {.rows = row, .columns = column, .depth = depth};
-        pack(operands, at, scratch);
+        pack(operands, {.columns = column, .depth = depth}, scratch);
 #pragma omp for schedule(dynamic)
-        for (std::int64_t first = row; first < last_row; first += block_rows_)
-          multiply(at, first, last_of(first, block_rows_, last_row));
+        for (std::int64_t row = origin; row < end; row += block_rows_) {
+          multiply(operands, {.rows = row, .columns = column, .depth = depth},
+                   last_of(row, block_rows_, end), origin, scratch);
+        }
       }
     }
   }
@@ -165,15 +170,17 @@ void PackedMatmul::run(const void* a, const void* b, const void* bias, void* out
   if (shape_.dtype == DType::kF32) {
     return run_as<float>({.a = static_cast<const float*>(a),
                           .b = static_cast<const float*>(b),
-                          .bias = static_cast<const float*>(bias)},
-                         out, parts);
+                          .bias = static_cast<const float*>(bias),
+                          .out = out},
+                         parts);
   }
-  if (shape_.bias) {
+  if (shape_.bias)
     isa_.bf16.widen_rows(static_cast<const Bf16*>(bias), 0, 1, sizes_.columns, parts.bias);
-  }
-  run_as<Bf16>(
-      {.a = static_cast<const Bf16*>(a), .b = static_cast<const Bf16*>(b), .bias = parts.bias}, out,
-      parts);
+  run_as<Bf16>({.a = static_cast<const Bf16*>(a),
+                .b = static_cast<const Bf16*>(b),
+                .bias = parts.bias,
+                .out = out},
+               parts);
 }
 
 }  // namespace trireme::kernels

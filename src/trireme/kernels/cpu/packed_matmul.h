@@ -22,7 +22,7 @@ class PackedMatmul {
   void run(const void* a, const void* b, const void* bias, void* out, void* scratch) const;
 
  private:
-  /// out[rows, columns] = sum over depth.
+  /// out[rows, columns] = sum over depth; also a place in it.
   struct Sizes {
     std::int64_t rows = 0;
     std::int64_t columns = 0;
@@ -32,11 +32,23 @@ class PackedMatmul {
   template <typename T>
   struct Operands;
 
+  [[nodiscard]] bool is_a_transposed() const { return shape_.kind == MatmulKind::kWeightGrad; }
+  /// The result is bf16.
+  [[nodiscard]] bool is_narrow() const {
+    return shape_.dtype == DType::kBf16 && shape_.kind != MatmulKind::kWeightGrad;
+  }
+  [[nodiscard]] bool has_partial() const;
   [[nodiscard]] Scratch cut(void* scratch) const;
   template <typename T>
-  void run_as(const Operands<T>& operands, void* out, const Scratch& scratch) const;
+  void run_as(const Operands<T>& operands, const Scratch& scratch) const;
+  /// Packs B from `at` on, by all threads of the team.
   template <typename T>
   void pack(const Operands<T>& operands, const Sizes& at, const Scratch& scratch) const;
+  /// Multiplies rows [at.rows, last_row) of A by the packed B; `origin` is the first row of the
+  /// partial sums.
+  template <typename T>
+  void multiply(const Operands<T>& operands, const Sizes& at, std::int64_t last_row,
+                std::int64_t origin, const Scratch& scratch) const;
 
   MatmulShape shape_;
   Sizes sizes_;
