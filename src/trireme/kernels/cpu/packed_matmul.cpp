@@ -9,9 +9,9 @@
 namespace trireme::kernels {
 namespace {
 
-constexpr std::int64_t kDepth = 256;     // of B at once: 16 columns of it are half of an L1 cache
-constexpr std::int64_t kRows = 96;       // of A at once, per thread: 96 KiB, for L2
-constexpr std::int64_t kColumns = 1024;  // of B at once: 1 MiB, shared
+constexpr std::int64_t kDepth = 256;    // of B at once: 16 columns of it are half of an L1 cache
+constexpr std::int64_t kRows = 96;      // of A at once, per thread: 96 KiB, for L2
+constexpr std::int64_t kColumns = 384;  // of B at once: 384 KiB, for L2 too
 constexpr std::int64_t kPartialRows = 1024;  // of a bf16 result whose fp32 sums are kept at once
 constexpr std::int64_t kAlign = 64;
 constexpr auto kFloat = static_cast<std::int64_t>(sizeof(float));
