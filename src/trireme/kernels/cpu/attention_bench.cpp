@@ -28,6 +28,18 @@ struct AttentionBuffers {
 };
 
 template <typename T>
+void run_forward(const AttentionBuffers<T>& b, const DropoutSite& dropout,
+                 const Buffer<float>& scratch) {
+  attention_forward<T>(kGpt2, {.q = b.q.at(),
+                               .k = b.k.at(),
+                               .v = b.v.at(),
+                               .o = b.o.at(),
+                               .lse = b.lse.at(),
+                               .dropout = dropout,
+                               .scratch = scratch.at()});
+}
+
+template <typename T>
 void BM_AttentionForward(benchmark::State& state) {
   AttentionBuffers<T> b;
   const auto threads = static_cast<int>(state.range(0));
@@ -36,13 +48,7 @@ void BM_AttentionForward(benchmark::State& state) {
   const DropoutSite dropout = {
       .key = 1, .p = state.range(1) != 0 ? 0.1F : 0.0F, .samples = b.sample_index};
   for (auto _ : state) {
-    attention_forward<T>(kGpt2, {.q = b.q.at(),
-                                 .k = b.k.at(),
-                                 .v = b.v.at(),
-                                 .o = b.o.at(),
-                                 .lse = b.lse.at(),
-                                 .dropout = dropout,
-                                 .scratch = scratch.at()});
+    run_forward(b, dropout, scratch);
   }
   report_flops(state, attention_forward_flops(kGpt2));
 }
@@ -68,13 +74,7 @@ void BM_AttentionBackward(benchmark::State& state) {
   Buffer scratch(attention_backward_scratch_bytes<T>(kGpt2, threads) / 4);
   const DropoutSite dropout = {
       .key = 1, .p = state.range(1) != 0 ? 0.1F : 0.0F, .samples = b.sample_index};
-  attention_forward<T>(kGpt2, {.q = b.q.at(),
-                               .k = b.k.at(),
-                               .v = b.v.at(),
-                               .o = b.o.at(),
-                               .lse = b.lse.at(),
-                               .dropout = dropout,
-                               .scratch = scratch.at()});
+  run_forward(b, dropout, scratch);
   for (auto _ : state) {
     attention_backward<T>(kGpt2, {.q = b.q.at(),
                                   .k = b.k.at(),
