@@ -439,8 +439,7 @@ void CpuBackend<T>::bind_head(Part part, Bound& bound) {
         kernels::HeadProductsShape{.chunk_tokens = chunk_tokens,
                                    .last_chunk_tokens = tokens % chunk_tokens,
                                    .hidden = spec.hidden,
-                                   .vocab = spec.vocab,
-                                   .dtype = program_.request.compute},
+                                   .vocab = spec.vocab},
         trains);
     need_workspace(head_shard_->scratch_bytes());
   }

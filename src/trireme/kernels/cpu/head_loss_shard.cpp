@@ -11,7 +11,7 @@
 namespace trireme::kernels {
 namespace {
 
-HeadProductsShape checked(const HeadProductsShape& shape) {
+HeadProductsShape checked(const HeadProductsShape& shape, DType dtype) {
   if (shape.chunk_tokens < 1 || shape.last_chunk_tokens < 0 || shape.hidden < 1 ||
       shape.vocab < 1) {
     throw UsageError(fmt::format(
@@ -19,7 +19,9 @@ HeadProductsShape checked(const HeadProductsShape& shape) {
         ">= 1, and last_chunk_tokens >= 0; correct the shape",
         shape.chunk_tokens, shape.last_chunk_tokens, shape.hidden, shape.vocab));
   }
-  return shape;
+  HeadProductsShape typed = shape;
+  typed.dtype = dtype;
+  return typed;
 }
 
 /// One row of logits turned into its gradient. `column` of the label may lie outside this rank.
@@ -52,9 +54,8 @@ void differentiate(const GradientRow<T>& row, const IsaKernels& isa) {
 
 template <typename T>
 HeadLossShard<T>::HeadLossShard(const HeadProductsShape& shape, bool training)
-    : vocab_(shape.vocab), products_(checked(shape), training) {
-  TRI_CHECK((shape.dtype == DType::kBf16) == (std::is_same_v<T, Bf16>));
-}
+    : vocab_(shape.vocab),
+      products_(checked(shape, std::is_same_v<T, Bf16> ? DType::kBf16 : DType::kF32), training) {}
 
 template <typename T>
 void HeadLossShard<T>::logits(const HeadLossShardLogits<T>& args, const IsaKernels& isa) {

@@ -66,8 +66,8 @@ struct HeadLossShardLoss {
 template <typename T = float>
 class HeadLossShard {
  public:
-  /// Throws UsageError unless all sizes are >= 1 (last_chunk_tokens: >= 0). `training` false leaves
-  /// the gradients out.
+  /// Throws UsageError unless all sizes are >= 1 (last_chunk_tokens: >= 0). The type is T's,
+  /// whatever the shape says. `training` false leaves the gradients out.
   HeadLossShard(const HeadProductsShape& shape, bool training);
 
   /// Of the matrix products; the arrays between the phases are the caller's.
