@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -88,8 +87,8 @@ class ProductsAlone {
     fill(b_, elems_[1], 4);
     fill(c_, elems_[2], 5);
     if (dtype == DType::kBf16) {
-      narrow_in_place(a_);
-      narrow_in_place(b_);
+      for (std::vector<float>* const values : {&a_, &b_})
+        round_to_bf16(*values, std::as_writable_bytes(std::span(*values)).data());
     }
     scratch_.resize(static_cast<std::size_t>(scratch_bytes_) + 64);
   }
@@ -104,19 +103,11 @@ class ProductsAlone {
   [[nodiscard]] double flops() const { return flops_; }
 
  private:
-  static void narrow_in_place(std::vector<float>& values) {
-    auto* const bytes = reinterpret_cast<std::byte*>(values.data());
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const Bf16 rounded = to_bf16(values[i]);
-      std::memcpy(bytes + i * sizeof(Bf16), &rounded, sizeof(Bf16));
-    }
-  }
   void add_head(const ModelSpec& spec, std::int64_t tokens) {
-    constexpr std::int64_t kChunk = 256;
     for (const auto kind : {kernels::MatmulKind::kForward, kernels::MatmulKind::kInputGrad,
                             kernels::MatmulKind::kWeightGrad}) {
-      for (std::int64_t first = 0; first < tokens; first += kChunk) {
-        add(kind, std::min(kChunk, tokens - first), spec.vocab, spec.hidden);
+      for (std::int64_t first = 0; first < tokens; first += kHeadChunkTokens) {
+        add(kind, std::min(kHeadChunkTokens, tokens - first), spec.vocab, spec.hidden);
       }
     }
   }

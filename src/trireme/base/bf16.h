@@ -2,7 +2,10 @@
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <span>
 
 namespace trireme {
 
@@ -25,6 +28,14 @@ struct Bf16 {
   constexpr std::uint32_t kInfinity = 0x7F800000U, kMagnitude = 0x7FFFFFFFU;
   if ((bits & kMagnitude) > kInfinity) return {static_cast<std::uint16_t>((bits >> 16) | 0x40U)};
   return {static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16)};
+}
+
+/// The bf16 of each value, at `to`, which may be where the values begin: what is read comes first.
+inline void round_to_bf16(std::span<const float> values, std::byte* to) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const Bf16 rounded = to_bf16(values[i]);
+    std::memcpy(to + i * sizeof(Bf16), &rounded, sizeof(Bf16));
+  }
 }
 
 }  // namespace trireme

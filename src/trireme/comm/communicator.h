@@ -43,8 +43,8 @@ struct Transfer {
 /// buffer of the wrong size. A failed or aborted peer makes the call throw PeerLost.
 ///
 /// Reductions add in rank order in the element's type, ((r0 + r1) + r2) + ... (bf16 in fp32,
-/// rounded once), so results are
-/// bitwise equal on all ranks, across runs, and however a buffer is cut into calls.
+/// rounded once), so results are bitwise equal on all ranks, across runs, and however a buffer is
+/// cut into calls.
 ///
 /// More than 8 virtual functions: one per operation, so that each states its own shapes.
 class Communicator {

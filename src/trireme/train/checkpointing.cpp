@@ -53,9 +53,9 @@ void write_tensors(const ModelState& state, Tensors tensors, Communicator* group
     const std::vector<float> values = state.gather(tensor, group);
     if (writer == nullptr) continue;
     if (state.spec_of(tensor).dtype == DType::kBf16) {
-      std::vector<Bf16> rounded(values.size());
-      std::transform(values.begin(), values.end(), rounded.begin(), to_bf16);
-      writer->write(tensor.name, std::as_bytes(std::span(rounded)));
+      std::vector<std::byte> rounded(values.size() * sizeof(Bf16));
+      round_to_bf16(values, rounded.data());
+      writer->write(tensor.name, rounded);
     } else {
       writer->write(tensor.name, std::as_bytes(std::span(values)));
     }

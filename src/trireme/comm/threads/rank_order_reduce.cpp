@@ -79,11 +79,7 @@ void narrow_block(std::span<Wide<T>> block) {
   if constexpr (std::is_same_v<T, RoundedFloat>) {
     for (float& value : block) value = to_float(to_bf16(value));
   } else if constexpr (std::is_same_v<T, Bf16>) {
-    auto* const bytes = reinterpret_cast<std::byte*>(block.data());
-    for (std::size_t i = 0; i < block.size(); ++i) {
-      const Bf16 rounded = to_bf16(block[i]);
-      std::memcpy(bytes + i * sizeof(Bf16), &rounded, sizeof(Bf16));
-    }
+    round_to_bf16(block, std::as_writable_bytes(block).data());
   }
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <exception>
 #include <memory>
 #include <omp.h>
@@ -71,19 +70,12 @@ double measured_peak_flops(DType compute, double seconds) {
                            .n = kSize,
                            .k = kSize,
                            .dtype = compute});
-  const auto operand = [&] {  // values that differ: AMX multiplies zeros faster
-    std::vector<std::byte> bytes(static_cast<std::size_t>(kSize * kSize * dtype_bytes(compute)));
-    const std::size_t stride = compute == DType::kBf16 ? sizeof(Bf16) : sizeof(float);
-    for (std::size_t i = 0; i * stride < bytes.size(); ++i) {
-      const float value = static_cast<float>(i % 997) / 997 - 0.5F;
-      const Bf16 rounded = to_bf16(value);
-      const void* const from =
-          compute == DType::kBf16 ? static_cast<const void*>(&rounded) : &value;
-      std::memcpy(bytes.data() + i * stride, from, stride);
-    }
-    return bytes;
-  };
-  const std::vector<std::byte> a = operand(), b = operand();
+  std::vector<float> operand(kSize * kSize);
+  for (std::size_t i = 0; i < operand.size();
+       ++i)  // values that differ: AMX multiplies zeros faster
+    operand[i] = static_cast<float>(i % 997) / 997 - 0.5F;
+  if (compute == DType::kBf16)
+    round_to_bf16(operand, std::as_writable_bytes(std::span(operand)).data());
   std::vector<float> c(kSize * kSize);
   std::vector<std::byte> scratch(static_cast<std::size_t>(product.scratch_bytes()) + 64);
   void* aligned = scratch.data();
@@ -93,7 +85,7 @@ double measured_peak_flops(DType compute, double seconds) {
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   do {
     const auto start = Clock::now();
-    product.run(a.data(), b.data(), nullptr, c.data(), aligned);
+    product.run(operand.data(), operand.data(), nullptr, c.data(), aligned);
     best_seconds =
         std::min(best_seconds, std::chrono::duration<double>(Clock::now() - start).count());
   } while (Clock::now() < end);
