@@ -120,6 +120,7 @@ struct BuildRequest {
   /// In which gradients travel when they are summed over dp: kF32 or kBf16.
   DType reduce = DType::kF32;
   bool operator==(const BuildRequest&) const = default;
+  [[nodiscard]] bool has_master() const { return compute != DType::kF32; }
 };
 
 struct Program {

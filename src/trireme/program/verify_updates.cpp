@@ -80,7 +80,7 @@ class UpdateCheck {
     const Use* gradient = instruction.find(Role::kGradient);
     std::vector<const Use*> state = {instruction.find(Role::kMoment1),
                                      instruction.find(Role::kMoment2)};
-    const bool has_master = step_.program.request.compute != DType::kF32;
+    const bool has_master = step_.program.request.has_master();
     if (has_master) state.push_back(instruction.find(Role::kMaster));
     const bool lacks_state = std::find(state.begin(), state.end(), nullptr) != state.end();
     if (parameter == nullptr || gradient == nullptr || lacks_state)

@@ -55,8 +55,7 @@ ModelState::ModelState(const Program& program, RankExecutor& executor, int progr
 
 void ModelState::initialize(std::uint64_t seed) {
   std::vector<float> values;
-  for (const StateKind kind : {StateKind::kParameter, StateKind::kMaster}) {
-    if (kind == StateKind::kMaster && !has_master()) continue;
+  for (const StateKind kind : weight_kinds()) {
     for (const StateTensor& tensor : tensors(kind, "", "")) {
       const std::int64_t first = view(tensor).first_row * row(tensor).row_elems();
       for (const Run& run : runs_of(tensor)) {
@@ -99,15 +98,18 @@ TensorSpec ModelState::spec_of(const StateTensor& tensor) const {
   return {.name = tensor.name, .dtype = dtype, .shape = std::move(shape)};
 }
 
-bool ModelState::has_master() const {
-  return program_.find_buffer(root_name("master", 0)).has_value();
+std::vector<StateKind> ModelState::weight_kinds() const {
+  if (!program_.find_buffer(root_name("master", 0))) return {StateKind::kParameter};
+  return {StateKind::kParameter, StateKind::kMaster};
+}
+
+StateKind ModelState::held_as(StateKind kind) const {
+  return kind == StateKind::kMaster ? weight_kinds().back() : kind;
 }
 
 bool ModelState::is_sharded(StateKind kind) const {
   const Layout& layout = program_.request.layout;
-  const bool is_whole =
-      kind == StateKind::kParameter || (kind == StateKind::kMaster && !has_master());
-  return !is_whole && layout.zero == 1 && layout.dp > 1;
+  return held_as(kind) != StateKind::kParameter && layout.zero == 1 && layout.dp > 1;
 }
 
 std::int64_t ModelState::num_elems(const StateTensor& tensor) const {
@@ -118,8 +120,7 @@ std::vector<ModelState::Run> ModelState::runs_of(const StateTensor& tensor) cons
   const auto number = static_cast<std::size_t>(tensor.row);
   if (!program_.holds(number)) return {};
   const ParameterRoots::Row& place = roots_.rows.at(number);
-  const StateKind kind =
-      tensor.kind == StateKind::kMaster && !has_master() ? StateKind::kParameter : tensor.kind;
+  const StateKind kind = held_as(tensor.kind);
   const std::int64_t root_elems = roots_.elems.at(static_cast<std::size_t>(place.root));
   const BufferId buffer = *program_.find_buffer(root_name(buffer_kind(kind), place.root));
   const std::int64_t elem_bytes = dtype_bytes(program_.buffer(buffer).dtype);
@@ -237,16 +238,11 @@ void ModelState::store(const StateTensor& tensor, const std::vector<float>& valu
   const std::vector<float> in_root_order =
       is_transposed ? transposed(values, row(tensor).row_elems(), view(tensor).num_rows) : values;
   const bool is_weight = tensor.kind == StateKind::kParameter || tensor.kind == StateKind::kMaster;
-  StateTensor part = tensor;
-  if (is_weight) part.kind = StateKind::kParameter;
-  store_in_order(part, in_root_order);
-  if (!is_weight || !has_master()) return;
-  part.kind = StateKind::kMaster;
-  store_in_order(part, in_root_order);
-}
-
-void ModelState::store_in_order(const StateTensor& tensor, const std::vector<float>& values) {
-  for (const Run& run : runs_of(tensor)) write(run, values.data() + run.begin);
+  for (const StateKind kind : is_weight ? weight_kinds() : std::vector{tensor.kind}) {
+    StateTensor part = tensor;
+    part.kind = kind;
+    for (const Run& run : runs_of(part)) write(run, in_root_order.data() + run.begin);
+  }
 }
 
 bool ModelState::has_finite_parameters() const {

@@ -69,7 +69,10 @@ class ModelState {
  private:
   [[nodiscard]] const Parameter& row(const StateTensor& tensor) const;
   [[nodiscard]] const ParameterView& view(const StateTensor& tensor) const;
-  [[nodiscard]] bool has_master() const;
+  /// Parameters, and their masters if they have such.
+  [[nodiscard]] std::vector<StateKind> weight_kinds() const;
+  /// kParameter for the master of a parameter that is its own.
+  [[nodiscard]] StateKind held_as(StateKind kind) const;
   [[nodiscard]] bool is_sharded(StateKind kind) const;
   [[nodiscard]] std::int64_t num_elems(const StateTensor& tensor) const;
   /// Consecutive elements of the full tensor that lie together on this rank.
@@ -82,8 +85,6 @@ class ModelState {
   /// Copies elements of a buffer out of and into the arena, as fp32.
   void read(const Run& run, float* to) const;
   void write(const Run& run, const float* from);
-  /// In the order of the root: not transposed.
-  void store_in_order(const StateTensor& tensor, const std::vector<float>& values);
   /// Of all ranks that hold an element of the tensor, this one hands it over.
   [[nodiscard]] bool is_owner(const StateTensor& tensor, int rank) const;
   void send_runs(const StateTensor& tensor, Communicator& world) const;

@@ -10,7 +10,7 @@
 namespace trireme {
 
 void optimize(Program& program) {
-  const bool has_master = program.request.compute != DType::kF32;
+  const bool has_master = program.request.has_master();
   const ParameterRoots roots = roots_of(program);
   struct Root {
     BufferId moments1 = -1, moments2 = -1, master = -1;
