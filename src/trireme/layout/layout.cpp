@@ -38,6 +38,24 @@ void check_degrees(const Layout& layout) {
   }
 }
 
+void check_shards(const Layout& layout) {
+  if (layout.dp_shard == 0) return;
+  if (layout.zero == 0) {
+    throw UsageError(
+        fmt::format("[layout] dp_shard = {} with zero = 0: must be 0 where nothing is sharded; use "
+                    "dp_shard = 0, or zero = 1 or more",
+                    layout.dp_shard));
+  }
+  if (layout.dp_shard > 0 && layout.dp % layout.dp_shard == 0) return;
+  std::vector<int> divisors;
+  for (int divisor = 1; divisor <= layout.dp; ++divisor) {
+    if (layout.dp % divisor == 0) divisors.push_back(divisor);
+  }
+  throw UsageError(
+      fmt::format("[layout] dp_shard = {} with dp = {}: must divide dp; use one of dp_shard = {}",
+                  layout.dp_shard, layout.dp, fmt::join(divisors, ", ")));
+}
+
 void check_pipeline_fields(const Layout& layout) {
   // In the layout's text a blank ends the field and ":" begins the chunks.
   if (layout.schedule.empty() || layout.schedule.find_first_of(" \t\r\n:") != std::string::npos) {
@@ -172,6 +190,7 @@ std::int64_t Batch::num_micro_batches(const Layout& layout) const {
 
 void check_layout(const ModelSpec& spec, const Layout& layout, const Batch& batch) {
   check_degrees(layout);
+  check_shards(layout);
   check_pipeline_fields(layout);
   check_is_built(layout);
   check_batch(spec, layout, batch);

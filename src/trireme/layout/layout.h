@@ -37,6 +37,9 @@ struct Layout {
   /// cost.
   std::vector<std::int64_t> stages = {};
   int zero = 0;  ///< ZeRO stage 0-3 (arXiv:1910.02054)
+  /// dp ranks over which ZeRO shards, a divisor of dp; each such group has a copy of its own
+  /// (hybrid sharding). 0 = all.
+  int dp_shard = 0;
   DpSync dp_sync = DpSync::kOverlapped;
   double bucket_mib = 25.0;  ///< a bucket closes once it holds this many MiB of gradients
   Recompute recompute = Recompute::kNone;
@@ -69,9 +72,9 @@ void check_layout(const ModelSpec& spec, const Layout& layout, const Batch& batc
 /// One line, one grammar for plan, simulate, train --layout and metrics, e.g.
 /// "pp=2 dp=2 cp=1 tp=1 sp=0 zero=1 mbs=4 schedule=interleaved:2 dp_sync=overlapped
 /// recompute=none". Fields in this order, schedule only with pp > 1 and its ":chunks" only if they
-/// are not 0; plus "ep=2" after tp and "bucket_mib=10" after dp_sync when they differ from the
-/// default, and "stages=3,3,2" after schedule when they are set. Does not check ranges: that is
-/// check_layout's task.
+/// are not 0; plus "ep=2" after tp, "dp_shard=2" after zero and "bucket_mib=10" after dp_sync when
+/// they differ from the default, and "stages=3,3,2" after schedule when they are set. Does not
+/// check ranges: that is check_layout's task.
 [[nodiscard]] std::string layout_text(const Layout& layout, const Batch& batch);
 
 /// Inverse of layout_text; `mbs` goes to `batch.micro_batch`. Fields may be in any order; one that

@@ -53,6 +53,15 @@ TEST(CheckLayout, RefusesAZeroStageThatDoesNotExist) {
   EXPECT_EQ(refusal({.zero = 4}), "[layout] zero = 4: must be a stage from 0 to 3; use zero = 1");
 }
 
+TEST(CheckLayout, RefusesShardsThatDoNotDivideTheReplicas) {
+  EXPECT_EQ(refusal({.dp = 8, .zero = 1, .dp_shard = 4}), "");
+  EXPECT_EQ(refusal({.dp = 6, .zero = 1, .dp_shard = 4}),
+            "[layout] dp_shard = 4 with dp = 6: must divide dp; use one of dp_shard = 1, 2, 3, 6");
+  EXPECT_EQ(refusal({.dp = 8, .dp_shard = 4}),
+            "[layout] dp_shard = 4 with zero = 0: must be 0 where nothing is sharded; use dp_shard "
+            "= 0, or zero = 1 or more");
+}
+
 TEST(CheckLayout, AcceptsPipelineAndTensorParallelism) {
   EXPECT_EQ(refusal({.pp = 2, .dp = 2, .tp = 4, .sp = true, .schedule = "zb-v"}), "");
 }

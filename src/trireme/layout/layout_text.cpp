@@ -58,6 +58,11 @@ std::string write_int(const Layout& layout, const Batch& /*batch*/) {
   return fmt::format("{}", layout.*kMember);
 }
 
+template <int Layout::*kMember>
+std::string write_unless_default(const Layout& layout, const Batch& batch) {
+  return layout.*kMember == Layout{}.*kMember ? "" : write_int<kMember>(layout, batch);
+}
+
 void read_sp(const Field& field, Layout& layout, Batch& /*batch*/) {
   if (field.value != "0" && field.value != "1")
     refuse(field, "must be 0 or 1; use for example sp=1");
@@ -109,18 +114,16 @@ struct Key {
   std::string (*write)(const Layout& layout, const Batch& batch);  // "": left out of the line
 };
 
-constexpr std::array<Key, 13> kKeys = {{
+constexpr std::array<Key, 14> kKeys = {{
     {"pp", read_int<&Layout::pp>, write_int<&Layout::pp>},
     {"dp", read_int<&Layout::dp>, write_int<&Layout::dp>},
     {"cp", read_int<&Layout::cp>, write_int<&Layout::cp>},
     {"tp", read_int<&Layout::tp>, write_int<&Layout::tp>},
-    {"ep", read_int<&Layout::ep>,
-     [](const Layout& layout, const Batch&) {
-       return layout.ep == Layout{}.ep ? "" : fmt::format("{}", layout.ep);
-     }},
+    {"ep", read_int<&Layout::ep>, write_unless_default<&Layout::ep>},
     {"sp", read_sp,
      [](const Layout& layout, const Batch&) { return std::string(layout.sp ? "1" : "0"); }},
     {"zero", read_int<&Layout::zero>, write_int<&Layout::zero>},
+    {"dp_shard", read_int<&Layout::dp_shard>, write_unless_default<&Layout::dp_shard>},
     {"mbs",
      [](const Field& field, Layout&, Batch& batch) {
        batch.micro_batch = number_of<std::int64_t>(field);

@@ -7,6 +7,7 @@
 #include "trireme/base/units.h"
 #include "trireme/program/model_parts.h"
 #include "trireme/program/passes/passes.h"
+#include "trireme/program/replicas.h"
 #include "trireme/program/steps.h"
 
 namespace trireme {
@@ -103,13 +104,14 @@ Program build_train(const BuildRequest& request) {
   tie_embeddings(program);
   bucket(program, model);
   sum_replicas(program, model);
-  if (layout.dp > 1) {
+  const Replicas replicas = replicas_of(request);
+  if (replicas.size > 1) {
     all_reduce_gradients(program);
     if (layout.dp_sync == DpSync::kOverlapped) overlap_reductions(program);
   }
   clip(program, model);
   optimize(program);
-  if (layout.zero == 1 && layout.dp > 1) shard_optimizer(program);
+  if (replicas.is_sharded()) shard_optimizer(program);
   derive_events(program);
   derive_lifetimes(program);
   return program;

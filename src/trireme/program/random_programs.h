@@ -98,12 +98,22 @@ inline ModelSpec random_spec(Draw& draw, std::int64_t layers, int tp) {
   return resolved(spec);
 }
 
+/// 0, which stands for `number`, and its divisors.
+inline std::vector<int> divisors_or_0(int number) {
+  std::vector<int> values = {0};
+  for (int divisor = 1; divisor <= number; ++divisor) {
+    if (number % divisor == 0) values.push_back(divisor);
+  }
+  return values;
+}
+
 /// `layout` has its degrees.
 inline BuildRequest random_request(Draw& draw, Layout layout) {
   std::int64_t layers = 0;
   const int num_micro_batches = draw_pipeline(draw, layout, layers);
   const ModelSpec spec = random_spec(draw, layers, layout.tp);
   layout.zero = draw.between(0, 1);
+  if (layout.zero > 0) layout.dp_shard = draw.one_of(divisors_or_0(layout.dp));
   layout.dp_sync = draw.one_of<DpSync>({DpSync::kNaive, DpSync::kBucketed, DpSync::kOverlapped});
   layout.bucket_mib = draw.one_of<double>({1e-6, 1e-4, 1e-3, 25.0});
   layout.recompute =

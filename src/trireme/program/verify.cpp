@@ -28,10 +28,11 @@ std::optional<Violation> check_step(const Program& program) {
 }  // namespace
 
 bool scatters_gradients(const Program& program) {
-  return std::any_of(program.templates.begin(), program.templates.end(), [](const Template& item) {
+  const Replicas replicas = replicas_of(program.request);
+  return std::any_of(program.templates.begin(), program.templates.end(), [&](const Template& item) {
     return std::any_of(
-        item.instructions.begin(), item.instructions.end(), [](const Instruction& i) {
-          return i.op == Op::kReduceScatter && i.comm && i.comm->group == axis_name(Axis::kDp);
+        item.instructions.begin(), item.instructions.end(), [&](const Instruction& i) {
+          return i.op == Op::kReduceScatter && i.comm && i.comm->group == replicas.shard_group;
         });
   });
 }
@@ -73,9 +74,7 @@ Violation violation(const Program& program, std::string_view rule, At at, Role r
 }
 
 StepView::StepView(const Program& of)
-    : program(of), atoms(of), order(of), wiring(of), dp(of.request.layout.dp) {
-  dp_rank = of.request.layout.mesh().coord_of(of.request.rank).dp;
-}
+    : program(of), atoms(of), order(of), wiring(of), replicas(replicas_of(of.request)) {}
 
 std::vector<int> StepView::micro_batches(int stage, bool (*is_due)(Phase phase)) const {
   std::vector<int> numbers;
@@ -94,8 +93,8 @@ bool StepView::moves_activations(const Instruction& instruction) const {
 }
 
 std::optional<Range> StepView::own_shard(const Range& whole) const {
-  if (whole.bytes % dp != 0) return std::nullopt;
-  const Shard own = shard_of(whole.bytes, dp, dp_rank);
+  if (whole.bytes % replicas.num_shards != 0) return std::nullopt;
+  const Shard own = shard_of(whole.bytes, replicas.num_shards, replicas.shard);
   return Range{whole.buffer, whole.offset + own.begin, own.end - own.begin};
 }
 

@@ -22,24 +22,6 @@ constexpr int kAsParameter =
     0;  ///< the copy of every untied parameter, and a tied table's as embedding
 constexpr int kAsHead = 1;
 
-/// Sets of groups, as bits.
-using Groups = unsigned;
-constexpr std::array<std::string_view, 4> kGroups = {"dp", "tp", kTiedGroup, kMirrorGroup};
-
-Groups group_bit(std::string_view group) {
-  const auto found = std::find(kGroups.begin(), kGroups.end(), group);
-  return found == kGroups.end() ? 0 : 1U << static_cast<unsigned>(found - kGroups.begin());
-}
-
-std::string groups_text(Groups groups) {
-  std::string text;
-  for (const std::string_view group : kGroups) {
-    if ((groups & group_bit(group)) != 0)
-      text += fmt::format("{}{}", text.empty() ? "" : " and ", group);
-  }
-  return text.empty() ? "no group" : text;
-}
-
 struct GradientAtom {
   int row = -1;  ///< of the parameter table; -1: padding
   std::array<Contributions, 2> copies{};
@@ -73,7 +55,7 @@ class GradientCheck {
   /// that run them.
   void find_due_groups() {
     const Layout& layout = step_.program.request.layout;
-    due_groups_.assign(step_.program.parameters.size(), layout.dp > 1 ? group_bit("dp") : 0);
+    due_groups_.assign(step_.program.parameters.size(), replica_groups());
     std::vector<std::set<std::set<int>>> ranks(due_groups_.size());  // of the stages of each row
     for (int number = 0; number < wiring_.size(); ++number) {
       const WiredPart& part = wiring_.part(number);
@@ -91,6 +73,10 @@ class GradientCheck {
                                            [](const auto& holders) { return holders.size() > 1; });
       if (is_mirrored) due_groups_[row] |= group_bit(kMirrorGroup);
     }
+  }
+  /// Over which what all replicas have is summed.
+  [[nodiscard]] Groups replica_groups() const {
+    return group_bit(step_.replicas.shard_group) | group_bit(step_.replicas.copy_group);
   }
   [[nodiscard]] std::set<int> ranks_of_stage(int stage) const {
     const Pipeline& pipeline = wiring_.model().pipeline();
@@ -287,13 +273,17 @@ class GradientCheck {
     for (int atom = span.begin; atom < span.end; ++atom) {
       GradientAtom& value = at(atom);
       const Groups due =
-          value.row < 0 ? group_bit("dp") : due_groups_[static_cast<std::size_t>(value.row)];
+          value.row < 0 ? replica_groups() : due_groups_[static_cast<std::size_t>(value.row)];
       if ((due & bit) == 0) {
         return fault("V10", place, use, atom, fmt::format("summed over {}", group),
                      fmt::format("{} for this gradient", groups_text(due)));
       }
-      if (value.is_garbage) {
-        return fault("V10", place, use, atom, "summed outside this rank's shard",
+      const bool is_late = step_.replicas.is_sharded() && value.summed != 0 &&
+                           (bit & replica_groups()) == 0 && (value.summed & replica_groups()) != 0;
+      if (value.is_garbage || is_late) {
+        return fault("V10", place, use, atom,
+                     value.is_garbage ? "summed outside this rank's shard"
+                                      : fmt::format("summed over {} after the scatter", group),
                      "sums over other groups before the scatter over dp");
       }
       if ((value.summed & bit) != 0) {
@@ -313,11 +303,13 @@ class GradientCheck {
     const auto own = step_.own_shard(data->range);
     if (!own || *own != shard->range || !step_.is_kind(*data, MemoryKind::kGradients)) {
       return fault("V10", place, *shard, -1, "as shard",
-                   own ? range_label(step_.program, *own) : "data that divides by dp");
+                   own ? range_label(step_.program, *own) : "data that divides by the shards");
     }
     const std::string group = instruction.comm ? instruction.comm->group : "";
-    if (group != axis_name(Axis::kDp))
-      return fault("V10", place, *data, -1, fmt::format("scattered over '{}'", group), "dp");
+    if (group != step_.replicas.shard_group) {
+      return fault("V10", place, *data, -1, fmt::format("scattered over '{}'", group),
+                   std::string(step_.replicas.shard_group));
+    }
     if (auto found = reduce(place, *data, step_.atoms.of(data->range), group)) return found;
     const AtomSpan whole = step_.atoms.of(data->range), kept = step_.atoms.of(shard->range);
     for (int atom = whole.begin; atom < whole.end; ++atom) {

@@ -32,12 +32,18 @@ bool is_message(Op op) {
   return op == Op::kSend || op == Op::kRecv;
 }
 
+/// Between ranks that hold the same parameters.
+bool is_over_replicas(const Program& program, std::string_view group) {
+  const Replicas replicas = replicas_of(program.request);
+  return group == replicas.group || group == replicas.shard_group || group == replicas.copy_group;
+}
+
 /// In which an operand travels: its own type, but for gradients over dp.
 DType due_dtype(const Program& program, const Instruction& instruction, const Use& use) {
   const Buffer& buffer = program.buffer(use.range.buffer);
   const bool is_sum_of_gradients = buffer.kind == MemoryKind::kGradients &&
                                    instruction.op != Op::kAllGather &&
-                                   instruction.comm->group == axis_name(Axis::kDp);
+                                   is_over_replicas(program, instruction.comm->group);
   return is_sum_of_gradients ? program.request.reduce : buffer.dtype;
 }
 
@@ -199,12 +205,12 @@ class PeerCheck {
     return std::nullopt;
   }
 
-  /// The first program given that differs from this one along dp alone.
+  /// The first program given that differs from this one along dp and cp alone.
   [[nodiscard]] const Program& first_replica(const Program& program) const {
     const Mesh mesh = program.request.layout.mesh();
     const auto place = [&](const Program& of) {
       MeshCoord coord = mesh.coord_of(of.request.rank);
-      coord.dp = 0;
+      coord.dp = coord.cp = 0;
       return mesh.rank_of(coord);
     };
     return *std::find_if(programs_.begin(), programs_.end(),
@@ -279,7 +285,7 @@ class PeerCheck {
     const Program& mine = programs_[p];
     const Program& theirs = programs_[peer];
     const bool is_gradient = mine.buffer(data.buffer).kind == MemoryKind::kGradients;
-    if (group == axis_name(Axis::kDp) || !is_gradient)
+    if (is_over_replicas(mine, group) || !is_gradient)
       return is_same_place(mine, data, theirs, due);
     const int row = row_of(mine, data);
     return row >= 0 && row == row_of(theirs, due);
@@ -358,6 +364,13 @@ struct Piece {
 /// By row of the parameter table and tp rank whose shard it is; 0 for what is on all of them.
 using Cover = std::map<std::pair<std::size_t, int>, std::vector<Piece>>;
 
+/// Of the ranks that hold the same shard, the first.
+bool is_of_first_copy(const Program& program) {
+  const Replicas replicas = replicas_of(program.request);
+  return replicas.copy_group.empty() ||
+         group_ranks(program.request, replicas.copy_group).front() == program.request.rank;
+}
+
 int owner_of_shard(const LocalModel& model, std::size_t row) {
   return is_cut(model.row(row).tp_sharding) ? model.coord().tp : 0;
 }
@@ -431,8 +444,8 @@ std::optional<Violation> check_norm_cover(const std::vector<Program>& programs) 
   Cover cover;
   std::map<std::pair<std::size_t, int>, std::int64_t> due_bytes;
   for (std::size_t p = 0; p < programs.size(); ++p) {
-    // Without sharding over dp each replica has the whole norm: one of them is checked.
-    if (!scatters_gradients(first) && mesh.coord_of(programs[p].request.rank).dp > 0) continue;
+    // Each copy of the shards has the whole norm: one of them is checked.
+    if (!is_of_first_copy(programs[p])) continue;
     const LocalModel model(programs[p]);
     add_pieces(programs[p], model, p, cover);
     for (std::size_t row = 0; row < programs[p].parameters.size(); ++row) {

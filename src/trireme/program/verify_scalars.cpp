@@ -15,16 +15,10 @@ namespace {
 /// What a scalar stands for on one rank.
 enum class Scalar : std::uint8_t { kOther, kZero, kTokens, kInverse, kLoss, kNorm, kCoefficient };
 
-/// Sets of mesh axes, as bits.
-using Axes = unsigned;
-constexpr Axes bit(Axis axis) {
-  return 1U << static_cast<unsigned>(axis);
-}
-
-/// A scalar and the axes over which it is summed.
+/// A scalar and the communicators over which it is summed.
 struct Summed {
   Scalar scalar = Scalar::kOther;
-  Axes over = 0;
+  Groups over = 0;
   bool operator==(const Summed&) const = default;
 };
 
@@ -37,12 +31,7 @@ std::string summed_name(const Summed& value) {
                                                       "the squared norm",
                                                       "this step's clip coefficient"};
   std::string name(kNames.at(static_cast<std::size_t>(value.scalar)));
-  const char* separator = " summed over ";
-  for (const Axis axis : {Axis::kPp, Axis::kDp, Axis::kCp, Axis::kTp}) {
-    if ((value.over & bit(axis)) == 0) continue;
-    name += fmt::format("{}{}", separator, axis_name(axis));
-    separator = " and ";
-  }
+  if (value.over != 0) name += fmt::format(" summed over {}", groups_text(value.over));
   return name;
 }
 
@@ -51,10 +40,11 @@ class ScalarCheck {
   explicit ScalarCheck(const StepView& step)
       : step_(step), values_(static_cast<std::size_t>(step.atoms.size())) {
     const bool is_sharded = scatters_gradients(step.program);
-    const Axes pp = extended(Axis::kPp), dp = extended(Axis::kDp), tp = extended(Axis::kTp);
-    tokens_over_ = dp;
-    loss_over_ = dp | pp;  // it arises in the last stage, on all ranks of a tp group
-    norm_over_ = pp | tp | (is_sharded ? dp : 0);
+    const Groups pp = extended(Axis::kPp), tp = extended(Axis::kTp);
+    const Groups all = step.replicas.size > 1 ? group_bit(step.replicas.group) : 0;
+    tokens_over_ = all;
+    loss_over_ = all | pp;  // it arises in the last stage, on all ranks of a tp group
+    norm_over_ = pp | tp | (is_sharded ? group_bit(step.replicas.shard_group) : 0);
     const int last = step.model().pipeline().num_stages() - 1;
     loss_order_ =
         step.program.kind == ProgramKind::kTrain
@@ -72,8 +62,9 @@ class ScalarCheck {
   }
 
  private:
-  [[nodiscard]] Axes extended(Axis axis) const {
-    return step_.program.request.layout.mesh().extent(axis) > 1 ? bit(axis) : 0;
+  [[nodiscard]] Groups extended(Axis axis) const {
+    const bool is_extended = step_.program.request.layout.mesh().extent(axis) > 1;
+    return is_extended ? group_bit(axis_name(axis)) : 0;
   }
 
   Summed& value(int atom) { return values_[static_cast<std::size_t>(atom)]; }
@@ -199,11 +190,9 @@ class ScalarCheck {
     const Use* data = instruction.find(Role::kData);
     if (data == nullptr)
       return violation(step_.program, "V6", at, {"no operand data", "the data to sum"});
-    // No axis: no bit of any sum that is due.
-    Axes over = 0;
-    if (instruction.comm && !instruction.comm->is_max) {
-      if (const auto axis = axis_of(instruction.comm->group)) over = bit(*axis);
-    }
+    // No sum: no bit of any that is due.
+    const bool is_sum_of_all = instruction.comm && !instruction.comm->is_max;
+    const Groups over = is_sum_of_all ? group_bit(instruction.comm->group) : 0;
     const bool is_scalar = step_.is_kind(*data, MemoryKind::kWorkspace);
     if (!is_scalar) return std::nullopt;
     const AtomSpan span = step_.atoms.of(data->range);
@@ -211,7 +200,7 @@ class ScalarCheck {
       Summed& held = value(atom);
       const bool is_loss = loss_range_ && data->range.buffer == loss_range_->buffer;
       const bool is_incomplete = is_loss && num_losses_ != num_losses_due_;
-      const bool is_sum = (due_axes(held) & over) != 0 && (held.over & over) == 0;
+      const bool is_sum = (due_groups(held) & over) != 0 && (held.over & over) == 0;
       if (is_sum && !is_incomplete) {
         held.over |= over;
         if (is_loss) held.scalar = Scalar::kLoss;  // of ranks that have one
@@ -229,8 +218,8 @@ class ScalarCheck {
     return std::nullopt;
   }
 
-  /// Axes over which a scalar may be summed; zero may become any of them.
-  [[nodiscard]] Axes due_axes(const Summed& held) const {
+  /// Communicators over which a scalar may be summed; zero may become any of them.
+  [[nodiscard]] Groups due_groups(const Summed& held) const {
     switch (held.scalar) {
       case Scalar::kTokens:
         return tokens_over_;
@@ -274,7 +263,7 @@ class ScalarCheck {
   }
 
   const StepView& step_;
-  Axes tokens_over_ = 0, loss_over_ = 0, norm_over_ = 0;
+  Groups tokens_over_ = 0, loss_over_ = 0, norm_over_ = 0;
   int num_losses_due_ = 0;  ///< heads, or chunks of heads, that this rank runs
   std::vector<Summed> values_;
   const Use* tokens_ = nullptr;

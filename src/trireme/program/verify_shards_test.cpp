@@ -12,6 +12,31 @@
 namespace trireme::mutation {
 namespace {
 
+// Copies of shards
+// --------------------------------------------------------------------------------------------------
+
+/// Two copies of two shards each.
+Programs hybrid() {
+  return trained({.dp = 4, .zero = 1, .dp_shard = 2});
+}
+
+TEST(VerifyV10, RefusesAShardThatIsNotSummedOverItsCopies) {
+  ASSERT_EQ(fault(verify(hybrid())), "");
+  EXPECT_EQ(
+      broken(changed(hybrid(),
+                     [](Program& p) { drop(p, "reduce", moves(p, Op::kAllReduce, "grads.0")); })),
+      "V10");
+}
+
+TEST(VerifyV10, RefusesAScatterOverTheCopies) {
+  EXPECT_EQ(broken(changed(hybrid(),
+                           [](Program& p) {
+                             the(p, "reduce", moves(p, Op::kReduceScatter, "grads.0")).comm->group =
+                                 "dp_replicate";
+                           })),
+            "V10");
+}
+
 // Sums over tp
 // --------------------------------------------------------------------------------------------------
 

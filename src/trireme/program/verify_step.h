@@ -10,6 +10,7 @@
 #include "trireme/program/groups.h"
 #include "trireme/program/model_wiring.h"
 #include "trireme/program/order.h"
+#include "trireme/program/replicas.h"
 #include "trireme/program/verify.h"
 
 namespace trireme {
@@ -46,8 +47,7 @@ struct StepView {
   AtomTable atoms;
   StepOrder order;
   ModelWiring wiring;
-  int dp = 1;
-  int dp_rank = 0;
+  Replicas replicas;
 
   /// Calls `visit(at, template_index, call, instruction)` in program order until it returns a
   /// violation.

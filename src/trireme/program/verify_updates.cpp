@@ -147,13 +147,14 @@ class UpdateCheck {
     const Use* data = instruction.find(Role::kData);
     const Use* shard = instruction.find(Role::kShard);
     if (data == nullptr || shard == nullptr) return missing(at, "data and shard");
-    const bool is_over_dp = instruction.comm && instruction.comm->group == axis_name(Axis::kDp);
-    if (!step_.is_kind(*data, MemoryKind::kParameters) || !is_over_dp)
-      return fault("V12", at, *data, "gathered", "parameters, over dp");
+    const bool is_over_shards =
+        instruction.comm && instruction.comm->group == step_.replicas.shard_group;
+    if (!step_.is_kind(*data, MemoryKind::kParameters) || !is_over_shards)
+      return fault("V12", at, *data, "gathered", "parameters, over the ranks of their shards");
     const auto own = step_.own_shard(data->range);
     if (!own || *own != shard->range) {
       return fault("V12", at, *shard, "as shard",
-                   own ? range_label(step_.program, *own) : "data that divides by dp");
+                   own ? range_label(step_.program, *own) : "data that divides by the shards");
     }
     const AtomSpan span = step_.atoms.of(data->range), mine = step_.atoms.of(shard->range);
     for (int atom = span.begin; atom < span.end; ++atom) {

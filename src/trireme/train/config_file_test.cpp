@@ -402,6 +402,7 @@ dp = 2
 tp = 4
 sp = true
 zero = 1
+dp_shard = 1
 schedule = "interleaved"
 chunks = 3
 stages = [1, 2, 3]

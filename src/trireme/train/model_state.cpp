@@ -11,6 +11,7 @@
 #include "trireme/base/bf16.h"
 #include "trireme/base/errors.h"
 #include "trireme/base/units.h"
+#include "trireme/program/replicas.h"
 
 namespace trireme {
 namespace {
@@ -108,8 +109,7 @@ StateKind ModelState::held_as(StateKind kind) const {
 }
 
 bool ModelState::is_sharded(StateKind kind) const {
-  const Layout& layout = program_.request.layout;
-  return held_as(kind) != StateKind::kParameter && layout.zero == 1 && layout.dp > 1;
+  return held_as(kind) != StateKind::kParameter && replicas_of(program_.request).is_sharded();
 }
 
 std::int64_t ModelState::num_elems(const StateTensor& tensor) const {
@@ -124,8 +124,9 @@ std::vector<ModelState::Run> ModelState::runs_of(const StateTensor& tensor) cons
   const std::int64_t root_elems = roots_.elems.at(static_cast<std::size_t>(place.root));
   const BufferId buffer = *program_.find_buffer(root_name(buffer_kind(kind), place.root));
   const std::int64_t elem_bytes = dtype_bytes(program_.buffer(buffer).dtype);
+  const Replicas replicas = replicas_of(program_.request);
   Shard owned{.begin = 0, .end = root_elems};
-  if (is_sharded(kind)) owned = shard_of(root_elems, program_.request.layout.dp, model_.coord().dp);
+  if (is_sharded(kind)) owned = shard_of(root_elems, replicas.num_shards, replicas.shard);
   const bool is_whole = program_.buffer(buffer).bytes == root_elems * elem_bytes;
   const std::int64_t origin = is_whole ? 0 : owned.begin;
   const ParameterShard shard = model_.shard(number);
@@ -171,12 +172,15 @@ void ModelState::write(const Run& run, const float* from) {
 }
 
 bool ModelState::is_owner(const StateTensor& tensor, int rank) const {
-  const Layout& layout = program_.request.layout;
-  const MeshCoord coord = layout.mesh().coord_of(rank);
+  BuildRequest other = program_.request;
+  other.rank = rank;
+  const Replicas replicas = replicas_of(other);
+  const MeshCoord coord = other.layout.mesh().coord_of(rank);
   const int stage = model_.stages_of_row(static_cast<std::size_t>(tensor.row)).front();
   int holder = 0;
   while (!model_.pipeline().holds(holder, stage)) ++holder;
-  return coord.pp == holder && coord.cp == 0 && (coord.dp == 0 || is_sharded(tensor.kind)) &&
+  return coord.pp == holder &&
+         replicas.rank < (is_sharded(tensor.kind) ? replicas.num_shards : 1) &&
          (coord.tp == 0 || is_cut(row(tensor).tp_sharding));
 }
 

@@ -284,6 +284,11 @@ Entries degree_entries() {
           .at_least(0)
           .at_most(3)
           .aka({"zero_stage"}),
+      field("dp_shard", TRI_AT(layout.dp_shard),
+            "dp ranks over which ZeRO shards, a divisor of dp; each such group has a copy of its "
+            "own (HSDP); 0 = all.")
+          .at_least(0)
+          .aka({"data_parallel_shard_degree", "hybrid_shard"}),
       later("reduce", "step"s, "a reduction per micro-batch",
             "Gradients are reduced once a step or after each micro-batch.")
           .one_of({"step", "micro_batch"}),

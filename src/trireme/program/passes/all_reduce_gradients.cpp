@@ -5,6 +5,7 @@
 
 #include "trireme/base/units.h"
 #include "trireme/program/passes/passes.h"
+#include "trireme/program/replicas.h"
 #include "trireme/program/steps.h"
 
 namespace trireme {
@@ -19,7 +20,7 @@ std::vector<Instruction> in_bucket_order(const Program& program,
     for (const Instruction& sum : sums) {
       if (sum.uses.front().range.buffer == grads) all.push_back(sum);
     }
-    all.push_back(all_reduce(program, program.whole(grads), axis_name(Axis::kDp)));
+    all.push_back(all_reduce(program, program.whole(grads), replicas_of(program.request).group));
     all.back().comm->dtype = program.request.reduce;
   }
   return all;

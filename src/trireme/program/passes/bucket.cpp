@@ -9,6 +9,7 @@
 #include "trireme/base/units.h"
 #include "trireme/layout/tp_shard.h"
 #include "trireme/program/passes/passes.h"
+#include "trireme/program/replicas.h"
 #include "trireme/program/steps.h"
 
 namespace trireme {
@@ -58,7 +59,7 @@ constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 
 /// Elements whose gradients fill a bucket.
 std::int64_t bucket_capacity(const Layout& layout) {
-  if (layout.dp == 1 || layout.dp_sync == DpSync::kNaive) return kUnlimited;
+  if (layout.dp * layout.cp == 1 || layout.dp_sync == DpSync::kNaive) return kUnlimited;
   const double bytes = layout.bucket_mib * 1024.0 * 1024.0;
   return std::max<std::int64_t>(
       1, div_ceil(static_cast<std::int64_t>(bytes), dtype_bytes(DType::kF32)));
@@ -112,7 +113,7 @@ void bucket(Program& program, const LocalModel& model) {
   ParameterRoots roots = fill_buckets(program, model);
   const std::vector<std::int64_t> used_elems = roots.elems;
   for (std::int64_t& elems : roots.elems)
-    elems = round_up(elems, root_unit(program) * program.request.layout.dp);
+    elems = round_up(elems, root_unit(program) * replicas_of(program.request).size);
   move_into_roots(program, roots);
   zero_padding(program, used_elems);
 }

@@ -1,4 +1,4 @@
-// ZeRO-1: each dp rank reduces, updates and keeps moments (and masters) for its own shard of every
+// ZeRO-1: each replica reduces, updates and keeps moments (and masters) for its own shard of every
 // bucket.
 #include <algorithm>
 #include <cstddef>
@@ -6,6 +6,7 @@
 
 #include "trireme/base/units.h"
 #include "trireme/program/passes/passes.h"
+#include "trireme/program/replicas.h"
 #include "trireme/program/steps.h"
 
 namespace trireme {
@@ -14,21 +15,17 @@ namespace {
 class OptimizerSharding {
  public:
   explicit OptimizerSharding(Program& program)
-      : program_(program),
-        dp_(program.request.layout.dp),
-        dp_rank_(program.request.layout.mesh().coord_of(program.request.rank).dp) {}
+      : program_(program), replicas_(replicas_of(program.request)) {}
 
   void apply() {
-    for (Template& item : program_.templates) {
-      for (Instruction& instruction : item.instructions) scatter_reduction(instruction);
-    }
+    for (Template& item : program_.templates) scatter_reductions(item);
     Template& end = end_of_step(program_);
     std::vector<Instruction> sharded;
     int open_root = -1;
     for (Instruction& instruction : end.instructions) {
       if (instruction.op == Op::kClip)
-        sharded.push_back(
-            all_reduce(program_, instruction.find(Role::kNormSquare)->range, axis_name(Axis::kDp)));
+        sharded.push_back(all_reduce(program_, instruction.find(Role::kNormSquare)->range,
+                                     replicas_.shard_group));
       if (instruction.op == Op::kOptStep)
         gather_when_left(sharded, open_root, root_of(instruction));
       if (keep_own_shard(instruction)) sharded.push_back(std::move(instruction));
@@ -36,7 +33,8 @@ class OptimizerSharding {
     gather_when_left(sharded, open_root, -1);
     end.instructions = std::move(sharded);
     for (Buffer& buffer : program_.buffers) {
-      if (is_optimizer_state(buffer.kind)) buffer.bytes = div_exact(buffer.bytes, dp_);
+      if (is_optimizer_state(buffer.kind))
+        buffer.bytes = div_exact(buffer.bytes, replicas_.num_shards);
     }
   }
 
@@ -47,21 +45,35 @@ class OptimizerSharding {
     return {.begin = bytes.begin / elem_bytes, .end = bytes.end / elem_bytes};
   }
   [[nodiscard]] Shard own_shard(BufferId root) const {
-    return shard_of(program_.buffer(root).bytes, dp_, dp_rank_);
+    return shard_of(program_.buffer(root).bytes, replicas_.num_shards, replicas_.shard);
   }
   [[nodiscard]] Range own_range(BufferId root) const {
     const Shard own = own_shard(root);
     return {root, own.begin, own.end - own.begin};
   }
 
-  /// ALL_REDUCE of a gradient root -> REDUCE_SCATTER into the own shard of the same root.
-  void scatter_reduction(Instruction& instruction) const {
-    if (instruction.op != Op::kAllReduce || instruction.comm->group != axis_name(Axis::kDp)) return;
-    const Range root = instruction.uses.front().range;
-    if (program_.buffer(root.buffer).kind != MemoryKind::kGradients) return;
-    instruction.op = Op::kReduceScatter;
-    instruction.uses = {{Role::kData, Access::kRead, root},
-                        {Role::kShard, Access::kWrite, own_range(root.buffer)}};
+  /// ALL_REDUCE of a gradient root -> REDUCE_SCATTER into the own shard of the same root, and the
+  /// sum over the copies of that shard.
+  void scatter_reductions(Template& item) const {
+    std::vector<Instruction> scattered;
+    for (Instruction& instruction : item.instructions) {
+      const Use& root = instruction.uses.front();
+      const bool is_reduction = instruction.op == Op::kAllReduce &&
+                                instruction.comm->group == replicas_.group &&
+                                program_.buffer(root.range.buffer).kind == MemoryKind::kGradients;
+      if (!is_reduction) {
+        scattered.push_back(std::move(instruction));
+        continue;
+      }
+      const Range own = own_range(root.range.buffer);
+      const auto add = [&](Instruction sum) {
+        sum.comm->dtype = instruction.comm->dtype;
+        scattered.push_back(std::move(sum));
+      };
+      add(reduce_scatter(program_, root.range, own, replicas_.shard_group));
+      if (!replicas_.copy_group.empty()) add(all_reduce(program_, own, replicas_.copy_group));
+    }
+    item.instructions = std::move(scattered);
   }
 
   [[nodiscard]] static BufferId root_of(const Instruction& opt_step) {
@@ -93,14 +105,13 @@ class OptimizerSharding {
                         BufferId next_root) const {
     if (open_root >= 0 && open_root != next_root) {
       out.push_back(all_gather(program_, own_range(open_root), program_.whole(open_root),
-                               axis_name(Axis::kDp)));
+                               replicas_.shard_group));
     }
     open_root = next_root;
   }
 
   Program& program_;
-  int dp_;
-  int dp_rank_;
+  Replicas replicas_;
 };
 
 }  // namespace
