@@ -76,6 +76,41 @@ TEST_P(Families, NaiveBucketedOverlappedAndZero1AgreeInEveryBit) {
   }
 }
 
+TEST_P(Families, ZeroStagesThatReduceOnceAStepAgreeInEveryBit) {
+  // Six micro-batches a rank, and one: then ZeRO-2 and 3 reduce within the backward pass.
+  for (const std::int64_t micro_batch : {1, 6}) {
+    const Batch batch{.seq = 8, .micro_batch = micro_batch, .global_batch = 18};
+    const HarnessResult whole = run_steps(spec(), {.dp = 3}, batch, kFiveSteps);
+    for (const char* const text : {"zero=1", "zero=2", "zero=2 bucket_mib=0.002", "zero=3",
+                                   "zero=3 prefetch=0", "zero=3 prefetch=3 recompute=full",
+                                   "zero=3 reshard=never", "zero=3 reshard=never prefetch=0"}) {
+      SCOPED_TRACE(testing::Message() << text << ", micro_batch " << micro_batch);
+      Layout layout{.dp = 3};
+      Batch same = batch;
+      parse_layout_text(text, layout, same);
+      expect_equal_bits(whole, run_steps(spec(), layout, batch, kFiveSteps));
+    }
+  }
+}
+
+TEST_P(Families, AReductionOfEachMicroBatchGivesTheSameTrainingToRounding) {
+  const HarnessResult once = run_steps(spec(), {.dp = 2}, kBatch, kFiveSteps);
+  for (const int zero : {2, 3}) {
+    for (const int dp_shard : {0, 1, 2}) {
+      SCOPED_TRACE(testing::Message() << "zero " << zero << ", dp_shard " << dp_shard);
+      const Layout layout{.dp = 2,
+                          .zero = zero,
+                          .dp_shard = dp_shard,
+                          .reduce = GradientReduction::kMicroBatch,
+                          .bucket_mib = 0.002};
+      const HarnessResult run = run_steps(spec(), layout, kBatch, kFiveSteps);
+      expect_equal_to_rounding(run, once);
+      EXPECT_EQ(run.bytes_sent, run.predicted_sent);
+      EXPECT_EQ(run.allocated_bytes, run.planned_bytes);
+    }
+  }
+}
+
 TEST_P(Families, ASecondRunGivesTheSameBits) {
   const Layout layout{.dp = 4, .zero = 1, .bucket_mib = 0.002, .recompute = Recompute::kSelective};
   expect_equal_bits(run_steps(spec(), layout, kBatch, kFiveSteps),

@@ -59,6 +59,53 @@ TEST(BytesSent, Zero1SendsAsMuchAsDataParallelAndTheNorm) {
   }
 }
 
+/// Bytes of the gradients of the model in the buckets of a layout; with ZeRO-3 these are units.
+struct Gradients {
+  std::int64_t all = 0;
+  std::int64_t end = 0;        ///< of the first: final norm and head
+  std::int64_t embedding = 0;  ///< of the last
+};
+Gradients gradients_of(const Layout& layout, const Batch& batch) {
+  const Program program = build_train({.spec = small_llama(), .layout = layout, .batch = batch});
+  Gradients gradients;
+  const ParameterRoots roots = roots_of(program);
+  for (const std::int64_t elems : roots.elems) gradients.all += elems * dtype_bytes(DType::kF32);
+  gradients.end = roots.elems.front() * dtype_bytes(DType::kF32);
+  gradients.embedding = roots.elems.back() * dtype_bytes(DType::kF32);
+  return gradients;
+}
+
+// Rajbhandari et al. 2020, arXiv:1910.02054, section 7: ZeRO-2 as much as data parallelism, ZeRO-3
+// half as much again.
+TEST(BytesSent, Zero2And3SendTheVolumesOfThePaper) {
+  for (const int dp : {2, 4}) {
+    for (const int num_micro_batches : {1, 3}) {
+      const Batch batch{.seq = 8, .micro_batch = 1, .global_batch = dp * num_micro_batches};
+      const auto sent = [&](const Layout& layout) {
+        const HarnessResult run = run_steps(small_llama(), layout, batch);
+        EXPECT_EQ(run.bytes_sent, run.predicted_sent);
+        return run.bytes_sent[0].at("dp") - 3 * scalar_bytes(dp, 0);
+      };
+      const auto part = [dp](std::int64_t bytes) { return bytes * (dp - 1) / dp; };
+      const auto m = static_cast<std::int64_t>(num_micro_batches);
+      Layout layout{.dp = dp, .zero = 2};
+      const std::int64_t all = gradients_of(layout, batch).all;
+      EXPECT_EQ(sent(layout), 2 * part(all));
+      layout.reduce = GradientReduction::kMicroBatch;
+      EXPECT_EQ(sent(layout), (m + 1) * part(all));
+      layout = {.dp = dp, .zero = 3, .reshard = Reshard::kNever};
+      const Gradients units = gradients_of(layout, batch);
+      EXPECT_EQ(sent(layout), 2 * part(units.all));
+      layout.reshard = Reshard::kAlways;
+      // The embedding is not read in the backward pass, and the end is not dropped before it.
+      const std::int64_t again = units.all - units.end - units.embedding;
+      EXPECT_EQ(sent(layout), part(units.all) + m * (part(units.all) + part(again)));
+      layout.reduce = GradientReduction::kMicroBatch;
+      EXPECT_EQ(sent(layout), m * (2 * part(units.all) + part(again)));
+    }
+  }
+}
+
 TEST(BytesSent, DoNotDependOnAccumulation) {
   const Layout layout{.dp = 2, .bucket_mib = 0.002};
   const HarnessResult one =

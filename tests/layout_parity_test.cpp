@@ -170,8 +170,11 @@ class LayoutDraw {
     std::vector<std::string> schedules;
     for (const ScheduleKind& kind : schedule_kinds()) schedules.emplace_back(kind.name);
     std::string text = degrees + " schedule=" + one_of(schedules);
-    text += " zero=" + one_of({"0", "1"}) + " mbs=" + one_of({"1", "1", "2"});
-    text += " dp_sync=" + one_of({"naive", "bucketed", "overlapped"}) + " bucket_mib=0.01";
+    text +=
+        " " + one_of({"zero=0", "zero=0 dp_sync=naive", "zero=1", "zero=1 dp_sync=bucketed",
+                      "zero=2", "zero=2 reduce=micro_batch", "zero=3", "zero=3 reduce=micro_batch",
+                      "zero=3 reshard=never prefetch=0", "zero=3 reshard=always prefetch=2"});
+    text += " mbs=" + one_of({"1", "1", "2"}) + " bucket_mib=0.01";
     text += " recompute=" + one_of({"none", "selective", "full"});
     if (degrees.find("tp=1") == std::string::npos) text += " sp=" + one_of({"0", "1"});
     return text;
@@ -258,7 +261,26 @@ std::vector<Case> cases() {
           "pp=2 tp=2 sp=1 schedule=zb-v",
           "pp=2 dp=2 tp=2 sp=1 zero=1 schedule=zb-h1 recompute=selective",
           "pp=2 tp=2 sp=1 schedule=dualpipe",
-          "pp=2 tp=4 sp=1 schedule=interleaved:2"}) {
+          "pp=2 tp=4 sp=1 schedule=interleaved:2",
+          "dp=2 zero=2",
+          "dp=4 zero=2 reduce=micro_batch",
+          "dp=2 zero=3",
+          "dp=4 zero=3 prefetch=0",
+          "dp=4 zero=3 prefetch=2 reshard=never",
+          "dp=2 zero=3 reduce=micro_batch recompute=full",
+          "dp=4 zero=1 dp_shard=2",
+          "dp=4 zero=3 dp_shard=2 reduce=micro_batch",
+          "dp=2 tp=2 zero=2 reduce=micro_batch",
+          "dp=2 tp=2 sp=1 zero=3",
+          "dp=2 tp=2 sp=1 zero=3 reduce=micro_batch recompute=selective",
+          "pp=2 dp=2 zero=3 schedule=1f1b",
+          "pp=2 dp=2 zero=3 schedule=1f1b reshard=always reduce=micro_batch",
+          "pp=4 dp=2 zero=2 schedule=zb-v",
+          "pp=4 dp=2 zero=3 schedule=zb-v reshard=always",
+          "pp=2 dp=2 zero=3 schedule=dualpipe",
+          "pp=2 dp=2 tp=2 zero=3 schedule=interleaved:2",
+          "pp=2 dp=2 tp=2 sp=1 zero=3 schedule=zb-h1 recompute=full",
+          "pp=2 dp=2 tp=2 sp=1 zero=2 reduce=micro_batch schedule=breadth-first:2"}) {
       all.push_back({layout, model, false});
     }
   }

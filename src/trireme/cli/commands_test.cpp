@@ -135,9 +135,9 @@ TEST_F(CommandTest, UnbuiltDegreesAreNamed) {
   }
 }
 
-TEST_F(CommandTest, UnbuiltZeroStagesAreNamed) {
-  expect_usage_error("train c.toml --layout.zero 2", "zero");
-  expect_usage_error("train c.toml --layout 'zero=3'", "zero");
+TEST_F(CommandTest, KeysOfZeroNeedTheirStage) {
+  expect_usage_error("train c.toml --layout.reduce micro_batch", "ZeRO-2 or 3");
+  expect_usage_error("train c.toml --layout 'zero=3 dp_sync=naive'", "zero = 3");
 }
 
 TEST_F(CommandTest, UnknownPrecisionIsNamed) {

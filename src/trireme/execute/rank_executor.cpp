@@ -17,6 +17,14 @@ namespace {
 /// Thrown by a stream whose partner has failed; never leaves run().
 struct PartnerFailed {};
 
+/// y += x, of fp32.
+void add_floats(std::span<const std::byte> x, std::span<std::byte> y) {
+  TRI_CHECK(x.size() == y.size());
+  const auto* const from = reinterpret_cast<const float*>(x.data());
+  auto* const to = reinterpret_cast<float*>(y.data());
+  for (std::size_t i = 0; i < x.size() / sizeof(float); ++i) to[i] += from[i];
+}
+
 double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -272,7 +280,10 @@ void RankExecutor::communicate(Communicator& communicator, const Call& call,
     case Op::kAllReduce:
       return communicator.all_reduce(range_bytes(0), sum);
     case Op::kReduceScatter:
-      return communicator.reduce_scatter(range_bytes(0), range_bytes(1), sum);
+      if (instruction.uses[1].access != Access::kAccumulate)
+        return communicator.reduce_scatter(range_bytes(0), range_bytes(1), sum);
+      communicator.reduce_scatter_in_place(range_bytes(0), sum);
+      return add_floats(communicator.own_shard(range_bytes(0)), range_bytes(1));
     case Op::kAllGather:
       return communicator.all_gather(range_bytes(0), range_bytes(1));
     case Op::kSend:

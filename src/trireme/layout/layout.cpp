@@ -17,6 +17,8 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kRecomputeNames = {"none", "selective", "full"};
 constexpr std::array<std::string_view, 3> kDpSyncNames = {"naive", "bucketed", "overlapped"};
+constexpr std::array<std::string_view, 2> kReductionNames = {"step", "micro_batch"};
+constexpr std::array<std::string_view, 3> kReshardNames = {"auto", "always", "never"};
 
 // So that products of two of them fit 64 bits.
 constexpr std::int64_t kMaxBatchField = (std::int64_t{1} << 31) - 1;
@@ -35,6 +37,37 @@ void check_degrees(const Layout& layout) {
     throw UsageError(
         fmt::format("[layout] bucket_mib = {}: must be above 0 and at most {} MiB; use 25",
                     layout.bucket_mib, kMaxBucketMib));
+  }
+}
+
+/// What only some stages of ZeRO know.
+void check_zero(const Layout& layout) {
+  const auto refuse = [&](std::string_view key, std::string_view value, int least,
+                          std::string_view why, std::string_view otherwise) {
+    throw UsageError(
+        fmt::format("[layout] {0} = {1} with zero = {2}: {3}; use {0} = {4}, or zero = {5}", key,
+                    value, layout.zero, why, otherwise, least));
+  };
+  const Layout defaults;
+  if (layout.zero < 2 && layout.reduce != defaults.reduce) {
+    refuse("reduce", gradient_reduction_name(layout.reduce), 2,
+           "a shard of the gradients needs ZeRO-2 or 3", gradient_reduction_name(defaults.reduce));
+  }
+  if (layout.zero < 3 && layout.reshard != defaults.reshard)
+    refuse("reshard", reshard_name(layout.reshard), 3, "only ZeRO-3 gathers layers",
+           reshard_name(defaults.reshard));
+  if (layout.prefetch < 0) {
+    throw UsageError(fmt::format("[layout] prefetch = {}: must be at least 0; use prefetch = 1",
+                                 layout.prefetch));
+  }
+  if (layout.zero < 3 && layout.prefetch != defaults.prefetch)
+    refuse("prefetch", fmt::format("{}", layout.prefetch), 3, "only ZeRO-3 gathers layers",
+           fmt::format("{}", defaults.prefetch));
+  if (layout.zero >= 2 && layout.dp_sync != DpSync::kOverlapped) {
+    throw UsageError(fmt::format(
+        "[layout] dp_sync = {} with zero = {}: ZeRO-2 and 3 reduce each bucket as soon as it is "
+        "complete; use dp_sync = overlapped, or zero = 1",
+        dp_sync_name(layout.dp_sync), layout.zero));
   }
 }
 
@@ -88,10 +121,6 @@ void check_is_built(const Layout& layout) {
     if (unbuilt.value == 1) continue;
     throw UsageError(fmt::format("[layout] {0} = {1}: {2} is not built yet; use {0} = 1",
                                  unbuilt.field, unbuilt.value, unbuilt.feature));
-  }
-  if (layout.zero >= 2) {
-    throw UsageError(fmt::format(
-        "[layout] zero = {}: ZeRO stages 2 and 3 are not built yet; use zero = 1", layout.zero));
   }
 }
 
@@ -184,12 +213,21 @@ std::string_view dp_sync_name(DpSync sync) {
   return kDpSyncNames.at(static_cast<std::size_t>(sync));
 }
 
+std::string_view gradient_reduction_name(GradientReduction reduction) {
+  return kReductionNames.at(static_cast<std::size_t>(reduction));
+}
+
+std::string_view reshard_name(Reshard reshard) {
+  return kReshardNames.at(static_cast<std::size_t>(reshard));
+}
+
 std::int64_t Batch::num_micro_batches(const Layout& layout) const {
   return div_exact(global_batch, micro_batch * layout.dp);
 }
 
 void check_layout(const ModelSpec& spec, const Layout& layout, const Batch& batch) {
   check_degrees(layout);
+  check_zero(layout);
   check_shards(layout);
   check_pipeline_fields(layout);
   check_is_built(layout);

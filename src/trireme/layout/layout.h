@@ -17,9 +17,23 @@ enum class DpSync : std::uint8_t {
   kBucketed,    ///< one reduction per bucket after the backward pass
   kOverlapped,  ///< a bucket's reduction starts right after its last gradient is written
 };
+/// How often ZeRO-2 and ZeRO-3 reduce gradients.
+enum class GradientReduction : std::uint8_t {
+  kStep,        ///< once a step; between its micro-batches each rank holds all of them
+  kMicroBatch,  ///< after each micro-batch, into the rank's shard
+};
+/// Whether ZeRO-3 drops gathered parameters after the forward pass of a micro-batch and gathers
+/// them again for its backward pass.
+enum class Reshard : std::uint8_t {
+  kAuto,    ///< always without a pipeline, never with one
+  kAlways,  ///< after each pass
+  kNever,   ///< gathered once a step and held
+};
 
 [[nodiscard]] std::string_view recompute_name(Recompute recompute);
 [[nodiscard]] std::string_view dp_sync_name(DpSync sync);
+[[nodiscard]] std::string_view gradient_reduction_name(GradientReduction reduction);
+[[nodiscard]] std::string_view reshard_name(Reshard reshard);
 
 /// Degrees and strategies. Keys of `[layout]` bear the same names.
 struct Layout {
@@ -40,13 +54,20 @@ struct Layout {
   /// dp ranks over which ZeRO shards, a divisor of dp; each such group has a copy of its own
   /// (hybrid sharding). 0 = all.
   int dp_shard = 0;
+  GradientReduction reduce = GradientReduction::kStep;
+  Reshard reshard = Reshard::kAuto;
+  int prefetch = 1;  ///< layers whose parameters ZeRO-3 gathers ahead of the one that computes
   DpSync dp_sync = DpSync::kOverlapped;
-  double bucket_mib = 25.0;  ///< a bucket closes once it holds this many MiB of gradients
+  /// A bucket closes once it holds this many MiB of gradients; with ZeRO-3 a bucket is a layer.
+  double bucket_mib = 25.0;
   Recompute recompute = Recompute::kNone;
 
   bool operator==(const Layout&) const = default;
   [[nodiscard]] Mesh mesh() const { return Mesh({.pp = pp, .dp = dp, .cp = cp, .tp = tp}); }
   [[nodiscard]] int world() const { return pp * dp * cp * tp; }
+  [[nodiscard]] bool reshards() const {
+    return reshard == Reshard::kAlways || (reshard == Reshard::kAuto && pp == 1);
+  }
 };
 
 /// Sequences per step and how they are cut. Keys of `[batch]`.
@@ -62,8 +83,9 @@ struct Batch {
 };
 
 /// Throws UsageError naming field, value, rule and remedy if a degree is out of range, if something
-/// is asked for that is not built yet (cp, ep > 1, zero 2-3: refused by name), if the batch does
-/// not divide (names the nearest valid global batches below and above), if tp does not divide
+/// is asked for that is not built yet (cp, ep > 1: refused by name), if a key of ZeRO is set with a
+/// stage that does not know it, if ZeRO-2 or 3 are not to overlap their reductions, if the batch
+/// does not divide (names the nearest valid global batches below and above), if tp does not divide
 /// heads, kv_heads and ffn or is above vocab (names the valid ones), or if sp is set with tp = 1 or
 /// with micro_batch * seq that tp does not divide (names the nearest valid ones). Whether the model
 /// has as many stages as the schedule needs is checked by the Pipeline (program/pipeline.h).
@@ -73,8 +95,9 @@ void check_layout(const ModelSpec& spec, const Layout& layout, const Batch& batc
 /// "pp=2 dp=2 cp=1 tp=1 sp=0 zero=1 mbs=4 schedule=interleaved:2 dp_sync=overlapped
 /// recompute=none". Fields in this order, schedule only with pp > 1 and its ":chunks" only if they
 /// are not 0; plus "ep=2" after tp, "dp_shard=2" after zero and "bucket_mib=10" after dp_sync when
-/// they differ from the default, and "stages=3,3,2" after schedule when they are set. Does not
-/// check ranges: that is check_layout's task.
+/// they differ from the default, "reduce=micro_batch", "reshard=never" and "prefetch=2" after
+/// dp_shard likewise, and "stages=3,3,2" after schedule when they are set. Does not check ranges:
+/// that is check_layout's task.
 [[nodiscard]] std::string layout_text(const Layout& layout, const Batch& batch);
 
 /// Inverse of layout_text; `mbs` goes to `batch.micro_batch`. Fields may be in any order; one that

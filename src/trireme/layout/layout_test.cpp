@@ -36,10 +36,26 @@ TEST(CheckLayout, RefusesByNameWhatIsNotBuilt) {
   EXPECT_EQ(refusal({.cp = 4}),
             "[layout] cp = 4: context parallelism is not built yet; use cp = 1");
   EXPECT_EQ(refusal({.ep = 2}), "[layout] ep = 2: expert parallelism is not built yet; use ep = 1");
-  EXPECT_EQ(refusal({.dp = 2, .zero = 2}),
-            "[layout] zero = 2: ZeRO stages 2 and 3 are not built yet; use zero = 1");
-  EXPECT_EQ(refusal({.dp = 2, .zero = 3}),
-            "[layout] zero = 3: ZeRO stages 2 and 3 are not built yet; use zero = 1");
+}
+
+TEST(CheckLayout, RefusesKeysOfZeroThatItsStageDoesNotKnow) {
+  EXPECT_EQ(refusal({.dp = 2, .zero = 2, .reduce = GradientReduction::kMicroBatch}), "");
+  EXPECT_EQ(refusal({.dp = 2, .zero = 3, .reshard = Reshard::kNever, .prefetch = 0}), "");
+  EXPECT_EQ(refusal({.dp = 2, .zero = 1, .reduce = GradientReduction::kMicroBatch}),
+            "[layout] reduce = micro_batch with zero = 1: a shard of the gradients needs ZeRO-2 or "
+            "3; use reduce = step, or zero = 2");
+  EXPECT_EQ(
+      refusal({.dp = 2, .zero = 2, .reshard = Reshard::kNever}),
+      "[layout] reshard = never with zero = 2: only ZeRO-3 gathers layers; use reshard = auto, "
+      "or zero = 3");
+  EXPECT_EQ(refusal({.dp = 2, .zero = 2, .prefetch = 2}),
+            "[layout] prefetch = 2 with zero = 2: only ZeRO-3 gathers layers; use prefetch = 1, or "
+            "zero = 3");
+  EXPECT_EQ(refusal({.dp = 2, .zero = 3, .prefetch = -1}),
+            "[layout] prefetch = -1: must be at least 0; use prefetch = 1");
+  EXPECT_EQ(refusal({.dp = 2, .zero = 2, .dp_sync = DpSync::kBucketed}),
+            "[layout] dp_sync = bucketed with zero = 2: ZeRO-2 and 3 reduce each bucket as soon as "
+            "it is complete; use dp_sync = overlapped, or zero = 1");
 }
 
 TEST(CheckLayout, RefusesDegreesBelowOne) {

@@ -36,10 +36,10 @@ Number number_of(const Field& field) {
          fmt::format("the value must be {} in range; use for example {}=1", kind, field.key));
 }
 
-// The enumerator with this name; `name_of` names the enumerators 0, 1 and 2.
-template <typename Enum>
+// The enumerator with this name; `name_of` names the enumerators from 0 to kCount - 1.
+template <std::size_t kCount = 3, typename Enum>
 Enum enumerator_of(const Field& field, std::string_view (*name_of)(Enum)) {
-  std::array<std::string_view, 3> names;
+  std::array<std::string_view, kCount> names;
   for (std::size_t i = 0; i < names.size(); ++i) {
     names.at(i) = name_of(static_cast<Enum>(i));
     if (field.value == names.at(i)) return static_cast<Enum>(i);
@@ -114,7 +114,7 @@ struct Key {
   std::string (*write)(const Layout& layout, const Batch& batch);  // "": left out of the line
 };
 
-constexpr std::array<Key, 14> kKeys = {{
+constexpr std::array<Key, 17> kKeys = {{
     {"pp", read_int<&Layout::pp>, write_int<&Layout::pp>},
     {"dp", read_int<&Layout::dp>, write_int<&Layout::dp>},
     {"cp", read_int<&Layout::cp>, write_int<&Layout::cp>},
@@ -124,6 +124,22 @@ constexpr std::array<Key, 14> kKeys = {{
      [](const Layout& layout, const Batch&) { return std::string(layout.sp ? "1" : "0"); }},
     {"zero", read_int<&Layout::zero>, write_int<&Layout::zero>},
     {"dp_shard", read_int<&Layout::dp_shard>, write_unless_default<&Layout::dp_shard>},
+    {"reduce",
+     [](const Field& field, Layout& layout, Batch&) {
+       layout.reduce = enumerator_of<2>(field, gradient_reduction_name);
+     },
+     [](const Layout& layout, const Batch&) {
+       return std::string(
+           layout.reduce == Layout{}.reduce ? "" : gradient_reduction_name(layout.reduce));
+     }},
+    {"reshard",
+     [](const Field& field, Layout& layout, Batch&) {
+       layout.reshard = enumerator_of(field, reshard_name);
+     },
+     [](const Layout& layout, const Batch&) {
+       return std::string(layout.reshard == Layout{}.reshard ? "" : reshard_name(layout.reshard));
+     }},
+    {"prefetch", read_int<&Layout::prefetch>, write_unless_default<&Layout::prefetch>},
     {"mbs",
      [](const Field& field, Layout&, Batch& batch) {
        batch.micro_batch = number_of<std::int64_t>(field);

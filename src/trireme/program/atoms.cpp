@@ -60,6 +60,15 @@ AtomSpan AtomTable::of(const Range& range) const {
   return {.begin = index(range.offset), .end = index(range.offset + range.bytes)};
 }
 
+AtomSpan AtomTable::covering(const Range& range) const {
+  const auto id = static_cast<std::size_t>(range.buffer);
+  const auto& cuts = cuts_.at(id);
+  const auto after_begin = std::upper_bound(cuts.begin(), cuts.end(), range.offset);
+  const auto end = std::lower_bound(cuts.begin(), cuts.end(), range.offset + range.bytes);
+  return {.begin = first_atom_[id] + narrow<int>(after_begin - cuts.begin()) - 1,
+          .end = first_atom_[id] + narrow<int>(end - cuts.begin())};
+}
+
 AtomSpan AtomTable::of(const Call& call, int instruction, int use) const {
   const UseAtoms& atoms =
       uses_[static_cast<std::size_t>(call.template_index)][static_cast<std::size_t>(instruction)]

@@ -19,10 +19,12 @@ class AtomTable {
   explicit AtomTable(const Program& program);
 
   [[nodiscard]] int size() const { return num_atoms_; }
-  /// Of a framed buffer: the atoms of its frame 0.
+  /// Of a range that operands or parameters name; of a framed buffer the atoms of its frame 0.
   [[nodiscard]] AtomSpan of(const Range& range) const;
   /// Atoms of operand `use` of instruction `instruction` of a call, in the call's frame.
   [[nodiscard]] AtomSpan of(const Call& call, int instruction, int use) const;
+  /// Atoms that share bytes with any range of a buffer.
+  [[nodiscard]] AtomSpan covering(const Range& range) const;
   [[nodiscard]] BufferId buffer_of(int atom) const {
     return buffers_.at(static_cast<std::size_t>(atom));
   }

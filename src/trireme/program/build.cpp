@@ -99,10 +99,11 @@ Program build_train(const BuildRequest& request) {
   recompute(program);
   pipeline(program, model);
   assign_frames(program);
-  accumulate(program);
   sum_loss(program);
   tie_embeddings(program);
   bucket(program, model);
+  shard_gradients(program, model);
+  accumulate(program);
   sum_replicas(program, model);
   const Replicas replicas = replicas_of(request);
   if (replicas.size > 1) {
@@ -112,6 +113,8 @@ Program build_train(const BuildRequest& request) {
   clip(program, model);
   optimize(program);
   if (replicas.is_sharded()) shard_optimizer(program);
+  if (gathers_parameters(request)) gather_parameters(program);
+  share_buckets(program);
   derive_events(program);
   derive_lifetimes(program);
   return program;
@@ -128,6 +131,7 @@ Program build_eval(const BuildRequest& request, int num_micro_batches,
   assign_frames(program);
   sum_loss(program);
   move_into_roots(program, roots ? *roots : single_root(program));
+  if (roots && gathers_parameters(request)) gather_parameters(program);
   derive_events(program);
   derive_lifetimes(program);
   return program;

@@ -184,7 +184,7 @@ struct Instruction {
   int chunk = -1;  ///< of the tokens, for the parts of a head whose vocabulary is sharded
   Site site = Site::kNone;
   Stream stream = Stream::kCompute;
-  int parameter = -1;  ///< row of the parameter table, NORM_SQ and OPT_STEP only
+  int parameter = -1;  ///< row of the parameter table: NORM_SQ, OPT_STEP, sums of one gradient
   std::vector<Use> uses = {};
   std::vector<Wait> waits = {};      ///< within the call; derived by the events pass
   std::vector<BufferId> frees = {};  ///< transient buffers that end with this instruction; derived

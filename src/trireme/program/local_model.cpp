@@ -5,6 +5,7 @@
 
 #include "trireme/base/units.h"
 #include "trireme/program/groups.h"
+#include "trireme/program/replicas.h"
 
 namespace trireme {
 namespace {
@@ -25,6 +26,10 @@ LocalModel::LocalModel(const BuildRequest& request, ProgramKind kind, int num_mi
       coord_(request.layout.mesh().coord_of(request.rank)),
       local_spec_(tp_local_spec(request.spec, request.layout.tp, coord_.tp)) {
   is_sequence_parallel_ = layout_.sp && layout_.tp > 1 && has_loss(kind);
+  const bool is_alone = pipeline_.schedule().num_micro_batches == 1;
+  shards_gradients_ = kind == ProgramKind::kTrain && layout_.zero >= 2 &&
+                      replicas_of(request).is_sharded() && pipeline_.has_whole_backwards() &&
+                      (is_alone || layout_.reduce == GradientReduction::kMicroBatch);
   const int last = pipeline_.num_stages() - 1;
   is_tied_across_ = spec_.tied && !pipeline_.holds(pipeline_.rank_of(0, 0), last);
 }
@@ -78,6 +83,11 @@ std::vector<std::string_view> LocalModel::gradient_groups(std::size_t row) const
   if (is_tied_across_ && stages_of_row(row).size() > 1) groups.push_back(kTiedGroup);
   if (pipeline_.is_bidirectional()) groups.push_back(kMirrorGroup);
   return groups;
+}
+
+bool LocalModel::is_reduced_at_once(std::size_t row) const {
+  const bool is_tied_table = spec_.tied && narrow<std::int64_t>(row) == table_.head_index();
+  return shards_gradients_ && !is_tied_table;
 }
 
 bool LocalModel::counts_in_norm(std::size_t row) const {

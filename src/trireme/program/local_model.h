@@ -50,6 +50,9 @@ class LocalModel {
   [[nodiscard]] bool is_tied_across() const { return is_tied_across_; }
   /// Communicators over which the gradient of a row is summed beside dp.
   [[nodiscard]] std::vector<std::string_view> gradient_groups(std::size_t row) const;
+  /// ZeRO-2 and 3: each micro-batch's gradient of the row is reduced into this rank's shard at
+  /// once. Tied tables wait for the end of the step: their two gradients are added once.
+  [[nodiscard]] bool is_reduced_at_once(std::size_t row) const;
   /// Of the ranks that hold the same elements, this one adds them to the gradient norm (other dp
   /// ranks not considered).
   [[nodiscard]] bool counts_in_norm(std::size_t row) const;
@@ -62,6 +65,7 @@ class LocalModel {
   MeshCoord coord_;
   ModelSpec local_spec_;
   bool is_sequence_parallel_ = false;
+  bool shards_gradients_ = false;
   bool is_tied_across_ = false;
 };
 

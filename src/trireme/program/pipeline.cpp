@@ -235,12 +235,31 @@ std::vector<std::int64_t> layers_of_stages(const ModelSpec& spec, const Layout& 
 
 }  // namespace
 
+bool Pipeline::has_whole_backwards() const {
+  bool has_halves = false;
+  for (const Order& order : schedule_.orders) {
+    for (const ScheduleStep& step : order) {
+      for_each_op(step, [&](const StageOp& op) {
+        has_halves = has_halves || op.phase == Phase::kBackwardInput;
+      });
+    }
+  }
+  return !has_halves && !is_bidirectional_;
+}
+
 bool is_schedule_file(std::string_view schedule) {
   return schedule.find('/') != std::string_view::npos || schedule.ends_with(".csv");
 }
 
 Pipeline::Pipeline(const ModelSpec& spec, const Layout& layout, int num_micro_batches)
-    : Pipeline(spec, layout, training_schedule(layout, num_micro_batches)) {}
+    : Pipeline(spec, layout, training_schedule(layout, num_micro_batches)) {
+  if (layout.reduce == GradientReduction::kStep || has_whole_backwards()) return;
+  throw UsageError(fmt::format(
+      "[layout] reduce = micro_batch with schedule = \"{}\": must be step where the backward pass "
+      "of a micro-batch is in halves or on two ranks, whose gradients would all have to wait; use "
+      "reduce = step, or for example schedule = 1f1b",
+      layout.schedule));
+}
 
 Pipeline::Pipeline(const ModelSpec& spec, const Layout& layout, Schedule schedule)
     : stages_of_(stages_by_rank(schedule)),

@@ -28,7 +28,8 @@ class Pipeline {
   /// Training: the orders of layout.schedule, by name or from its file. `num_micro_batches` >= 1.
   /// Throws UsageError naming field, values, rule and remedy for an unknown schedule, for a number
   /// of chunks or micro-batches that it does not have, for stages that do not cover the layers, for
-  /// more stages than layers, and for a file that cannot be read, whose ranks or micro-batches are
+  /// more stages than layers, for a reduction per micro-batch where backward passes are in halves,
+  /// and for a file that cannot be read, whose ranks or micro-batches are
   /// others, or whose ranks wait for each other.
   Pipeline(const ModelSpec& spec, const Layout& layout, int num_micro_batches);
 
@@ -55,6 +56,8 @@ class Pipeline {
     return messages_.rank_of(stage, micro_batch);
   }
   [[nodiscard]] const MessageTable& messages() const { return messages_; }
+  /// The backward pass of a stage is one op, on one rank: not in two halves.
+  [[nodiscard]] bool has_whole_backwards() const;
   /// Each stage is on two ranks, which are each other's mirror (DualPipe).
   [[nodiscard]] bool is_bidirectional() const { return is_bidirectional_; }
 

@@ -22,8 +22,8 @@ constexpr unsigned kNumSteps = kIsSanitized ? 60 : 600;
 TEST(RandomRequests, CoverSchedulesDegreesAndStrategies) {
   std::set<std::string> schedules;
   std::set<int> pp, tp;
-  int num_uneven = 0, num_hybrid = 0, num_sequence_parallel = 0, num_tied_across = 0,
-      num_chunked_heads = 0;
+  int num_uneven = 0, num_hybrid = 0, num_at_once = 0, num_gathered = 0, num_sequence_parallel = 0,
+      num_tied_across = 0, num_chunked_heads = 0;
   for (unsigned seed = 0; seed < 1400; ++seed) {
     Draw draw(seed);
     const BuildRequest request = random_request(draw);
@@ -33,6 +33,8 @@ TEST(RandomRequests, CoverSchedulesDegreesAndStrategies) {
     if (layout.pp > 1) schedules.insert(layout.schedule);
     num_uneven += layout.stages.empty() ? 0 : 1;
     num_hybrid += 1 < layout.dp_shard && layout.dp_shard < layout.dp ? 1 : 0;
+    num_at_once += layout.dp > 1 && layout.reduce == GradientReduction::kMicroBatch ? 1 : 0;
+    num_gathered += layout.dp > 1 && layout.zero == 3 ? 1 : 0;
     num_sequence_parallel += layout.sp ? 1 : 0;
     num_tied_across += request.spec.tied && layout.pp > 1 ? 1 : 0;
     const std::int64_t num_tokens = request.batch.seq * request.batch.micro_batch;
@@ -41,8 +43,8 @@ TEST(RandomRequests, CoverSchedulesDegreesAndStrategies) {
   EXPECT_EQ(schedules.size(), schedule_kinds().size());
   EXPECT_EQ(pp, (std::set<int>{1, 2, 3, 4}));
   EXPECT_EQ(tp, (std::set<int>{1, 2, 3, 4}));
-  for (const int number :
-       {num_uneven, num_hybrid, num_sequence_parallel, num_tied_across, num_chunked_heads})
+  for (const int number : {num_uneven, num_hybrid, num_at_once, num_gathered, num_sequence_parallel,
+                           num_tied_across, num_chunked_heads})
     EXPECT_GE(number, 30);
 }
 

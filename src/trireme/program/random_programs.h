@@ -107,14 +107,26 @@ inline std::vector<int> divisors_or_0(int number) {
   return values;
 }
 
+/// A ZeRO stage and what goes with it. `layout` has its schedule.
+inline void draw_zero(Draw& draw, Layout& layout, int num_micro_batches, const ModelSpec& spec) {
+  layout.zero = draw.between(0, 3);
+  if (layout.zero > 0) layout.dp_shard = draw.one_of(divisors_or_0(layout.dp));
+  if (layout.zero < 2) {
+    layout.dp_sync = draw.one_of<DpSync>({DpSync::kNaive, DpSync::kBucketed, DpSync::kOverlapped});
+  } else if (draw.coin() && Pipeline(spec, layout, num_micro_batches).has_whole_backwards()) {
+    layout.reduce = GradientReduction::kMicroBatch;
+  }
+  if (layout.zero < 3) return;
+  layout.prefetch = draw.between(0, 3);
+  layout.reshard = draw.one_of<Reshard>({Reshard::kAuto, Reshard::kAlways, Reshard::kNever});
+}
+
 /// `layout` has its degrees.
 inline BuildRequest random_request(Draw& draw, Layout layout) {
   std::int64_t layers = 0;
   const int num_micro_batches = draw_pipeline(draw, layout, layers);
   const ModelSpec spec = random_spec(draw, layers, layout.tp);
-  layout.zero = draw.between(0, 1);
-  if (layout.zero > 0) layout.dp_shard = draw.one_of(divisors_or_0(layout.dp));
-  layout.dp_sync = draw.one_of<DpSync>({DpSync::kNaive, DpSync::kBucketed, DpSync::kOverlapped});
+  draw_zero(draw, layout, num_micro_batches, spec);
   layout.bucket_mib = draw.one_of<double>({1e-6, 1e-4, 1e-3, 25.0});
   layout.recompute =
       draw.one_of<Recompute>({Recompute::kNone, Recompute::kSelective, Recompute::kFull});

@@ -36,6 +36,10 @@ Replicas replicas_of(const BuildRequest& request) {
   return replicas;
 }
 
+bool gathers_parameters(const BuildRequest& request) {
+  return request.layout.zero == 3 && replicas_of(request).is_sharded();
+}
+
 std::vector<int> replica_ranks(const BuildRequest& request, std::string_view group) {
   const Layout& layout = request.layout;
   const Replicas replicas = replicas_of(request);

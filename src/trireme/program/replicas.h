@@ -11,8 +11,8 @@ namespace trireme {
 /// All ranks that hold the same parameters where cp > 1: along dp and cp, cp faster. Without cp
 /// they are the axis dp.
 inline constexpr std::string_view kDpCpGroup = "dp_cp";
-/// Where they are cut by layout.dp_shard (hybrid sharding, as in Zhao et al. 2023, arXiv:2304.11277,
-/// section 3.2.2): neighbours that have one shard each of what ZeRO shards, ...
+/// Where they are cut by layout.dp_shard (hybrid sharding, as in Zhao et al. 2023,
+/// arXiv:2304.11277, section 3.2.2): neighbours that have one shard each of what ZeRO shards, ...
 inline constexpr std::string_view kShardGroup = "dp_shard";
 /// ... and the ranks that have the same shard.
 inline constexpr std::string_view kReplicateGroup = "dp_replicate";
@@ -29,6 +29,9 @@ struct Replicas {
   [[nodiscard]] bool is_sharded() const { return num_shards > 1; }
 };
 [[nodiscard]] Replicas replicas_of(const BuildRequest& request);
+
+/// ZeRO-3: each replica has a shard of the parameters, gathered layer by layer.
+[[nodiscard]] bool gathers_parameters(const BuildRequest& request);
 
 /// World ranks of kDpCpGroup, kShardGroup or kReplicateGroup that have `request.rank`, ascending;
 /// empty for other names.

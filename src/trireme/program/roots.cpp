@@ -8,11 +8,9 @@
 
 #include "trireme/base/errors.h"
 #include "trireme/base/units.h"
+#include "trireme/program/replicas.h"
 
 namespace trireme {
-namespace {
-
-/// Rewrites every operand through `moved` and drops the buffers that have moved.
 void move_buffers(Program& program, const std::vector<Range>& moved) {
   std::vector<BufferId> new_ids(program.buffers.size(), -1);
   std::vector<Buffer> kept;
@@ -40,8 +38,6 @@ void move_buffers(Program& program, const std::vector<Range>& moved) {
   program.buffers = std::move(kept);
 }
 
-}  // namespace
-
 std::int64_t root_unit(const Program& program) {
   return kAlignBytes / dtype_bytes(program.request.compute);
 }
@@ -62,7 +58,7 @@ ParameterRoots roots_of(const Program& program) {
   ParameterRoots roots;
   std::vector<BufferId> ids;
   for (int root = 0; root < num_roots(program); ++root) {
-    ids.push_back(*program.find_buffer(root_name("params", root)));
+    ids.push_back(whole_params(program, root));
     roots.elems.push_back(num_elems(program, program.whole(ids.back())));
   }
   for (const ParameterSlot& slot : program.parameters) {
@@ -111,6 +107,11 @@ void move_into_roots(Program& program, const ParameterRoots& roots) {
   move_buffers(program, moved);
 }
 
+BufferId whole_params(const Program& program, int root) {
+  if (const auto gathered = program.find_buffer(root_name("gathered", root))) return *gathered;
+  return *program.find_buffer(root_name("params", root));
+}
+
 int num_roots(const Program& program) {
   int count = 0;
   while (program.find_buffer(root_name("params", count))) ++count;
@@ -133,6 +134,30 @@ std::vector<std::size_t> rows_in_root_order(const Program& program) {
   std::sort(order.begin(), order.end(),
             [&](std::size_t a, std::size_t b) { return place(a) < place(b); });
   return order;
+}
+
+std::optional<RootPart> root_part(const Program& program, std::string_view kind, int root) {
+  const auto buffer = program.find_buffer(root_name(kind, root));
+  if (!buffer) return std::nullopt;
+  const std::int64_t extent = num_elems(program, program.whole(whole_params(program, root)));
+  const Replicas replicas = replicas_of(program.request);
+  const bool is_whole = num_elems(program, program.whole(*buffer)) == extent;
+  return RootPart{.buffer = *buffer,
+                  .elems = is_whole ? Shard{.begin = 0, .end = extent}
+                                    : shard_of(extent, replicas.num_shards, replicas.shard)};
+}
+
+std::optional<Range> range_in(const Program& program, const RootPart& part, Shard elems) {
+  const std::int64_t begin = std::max(elems.begin, part.elems.begin);
+  const std::int64_t end = std::min(elems.end, part.elems.end);
+  if (begin >= end) return std::nullopt;
+  const std::int64_t elem_bytes = dtype_bytes(program.buffer(part.buffer).dtype);
+  return Range{part.buffer, (begin - part.elems.begin) * elem_bytes, (end - begin) * elem_bytes};
+}
+
+std::optional<RootPart> reduced_gradients(const Program& program, int root) {
+  const auto shards = root_part(program, "grad_shards", root);
+  return shards ? shards : root_part(program, "grads", root);
 }
 
 Shard shard_of(std::int64_t extent, int num_ranks, int rank) {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trireme/program/program.h"
@@ -36,6 +38,14 @@ struct ParameterRoots {
 /// "grads.K").
 void move_into_roots(Program& program, const ParameterRoots& roots);
 
+/// Rewrites every operand through `moved`, by buffer, and drops the buffers that have moved (those
+/// with a target).
+void move_buffers(Program& program, const std::vector<Range>& moved);
+
+/// The buffer that has all of a root's parameters: "params.K", or with ZeRO-3 "gathered.K", which
+/// has them for a while.
+[[nodiscard]] BufferId whole_params(const Program& program, int root);
+
 /// Number of roots, and their names.
 [[nodiscard]] int num_roots(const Program& program);
 [[nodiscard]] std::string root_name(std::string_view kind, int root);  // "params.0"
@@ -51,5 +61,20 @@ struct Shard {
   std::int64_t end = 0;
 };
 [[nodiscard]] Shard shard_of(std::int64_t extent, int num_ranks, int rank);
+
+/// A buffer that has elements of a root: all of them, or this rank's shard.
+struct RootPart {
+  BufferId buffer = -1;
+  Shard elems;  ///< of the root
+};
+/// The buffer `kind`.`root` ("params", "master", "moments1", "moments2", "grads", "grad_shards");
+/// nothing if the program has none.
+[[nodiscard]] std::optional<RootPart> root_part(const Program& program, std::string_view kind,
+                                                int root);
+/// Where a part has elements [begin, end) of its root; nothing if it has none of them.
+[[nodiscard]] std::optional<Range> range_in(const Program& program, const RootPart& part,
+                                            Shard elems);
+/// Where this rank's reduced gradients of a root are.
+[[nodiscard]] std::optional<RootPart> reduced_gradients(const Program& program, int root);
 
 }  // namespace trireme

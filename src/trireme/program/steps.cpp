@@ -51,6 +51,12 @@ Instruction all_reduce(const Program& program, Range range, std::string_view gro
                     make(Op::kAllReduce, {{Role::kData, Access::kReadWrite, range}}));
 }
 
+Instruction sum_of_gradient(const Program& program, std::size_t row, std::string_view group) {
+  Instruction sum = all_reduce(program, program.parameters[row].gradient, group);
+  sum.parameter = narrow<int>(row);
+  return sum;
+}
+
 Instruction reduce_scatter(const Program& program, Range full, Range own, std::string_view group) {
   return over_group(program, group,
                     make(Op::kReduceScatter, {{Role::kData, Access::kRead, full},

@@ -74,7 +74,28 @@ Violation violation(const Program& program, std::string_view rule, At at, Role r
 }
 
 StepView::StepView(const Program& of)
-    : program(of), atoms(of), order(of), wiring(of), replicas(replicas_of(of.request)) {}
+    : program(of),
+      atoms(of),
+      order(of),
+      wiring(of),
+      replicas(replicas_of(of.request)),
+      roots(roots_of(of)),
+      gradients(gradient_buffers(of)) {}
+
+std::vector<bool> gradient_buffers(const Program& program) {
+  std::vector<bool> found;
+  for (const Buffer& buffer : program.buffers)
+    found.push_back(buffer.kind == MemoryKind::kGradients);
+  for (const ParameterSlot& slot : program.parameters) {
+    if (slot.gradient.buffer >= 0) found[static_cast<std::size_t>(slot.gradient.buffer)] = true;
+  }
+  return found;
+}
+
+Shard StepView::elems_of(std::size_t row) const {
+  const std::int64_t begin = roots.rows[row].offset;
+  return {.begin = begin, .end = begin + num_elems(program, program.parameters[row].parameter)};
+}
 
 std::vector<int> StepView::micro_batches(int stage, bool (*is_due)(Phase phase)) const {
   std::vector<int> numbers;

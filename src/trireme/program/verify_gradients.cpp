@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <set>
 
 #include <fmt/format.h>
@@ -26,7 +27,7 @@ struct GradientAtom {
   int row = -1;  ///< of the parameter table; -1: padding
   std::array<Contributions, 2> copies{};
   Groups summed = 0;
-  bool is_garbage = false;  ///< outside this rank's shard
+  bool is_garbage = false;  ///< outside this rank's shard, or gone into it
   bool is_zeroed = false;
   std::int8_t num_in_norm = 0;
 };
@@ -39,8 +40,13 @@ class GradientCheck {
     find_due_groups();
     for (std::size_t row = 0; row < step.program.parameters.size(); ++row) {
       const ParameterSlot& slot = step.program.parameters[row];
-      if (slot.gradient.buffer >= 0) own(step.atoms.of(slot.gradient), row);
       if (slot.head_gradient) own(step.atoms.of(*slot.head_gradient), row);
+      if (slot.gradient.buffer < 0) continue;
+      if (const auto kept = kept_shard(row)) {
+        if (*kept) own(step.atoms.of(**kept), row);
+      } else {
+        own(step.atoms.of(slot.gradient), row);
+      }
     }
   }
 
@@ -95,6 +101,15 @@ class GradientCheck {
           .of_weights = step_.micro_batches(stage, makes_weight_gradient)};
     }
   }
+  /// Of a row whose bucket is reduced at once: where this rank keeps its shard of the gradient,
+  /// nothing in it if none of the row lies there. Nothing for other rows.
+  [[nodiscard]] std::optional<std::optional<Range>> kept_shard(std::size_t row) const {
+    const Program& program = step_.program;
+    const auto part = root_part(program, "grad_shards", step_.roots.rows[row].root);
+    if (!part) return std::nullopt;
+    return range_in(program, *part, step_.elems_of(row));
+  }
+
   struct StageOrders {
     std::vector<int> of_inputs;
     std::vector<int> of_weights;
@@ -127,13 +142,14 @@ class GradientCheck {
         return add_copies(place, instruction);
       case Op::kReduceScatter:
         if (step_.moves_activations(instruction)) return std::nullopt;
-        return scatter(place, instruction);
+        return is_into_kept_shard(instruction) ? scatter_at_once(place, instruction)
+                                               : scatter(place, instruction);
       default:
         break;
     }
     for (std::size_t u = 0; u < instruction.uses.size(); ++u) {
       const Use& use = instruction.uses[u];
-      if (!use.writes() || !step_.is_kind(use, MemoryKind::kGradients)) continue;
+      if (!use.writes() || !step_.has_gradients(use)) continue;
       if (auto found = write(place, call, instruction, u)) return found;
     }
     return std::nullopt;
@@ -194,13 +210,20 @@ class GradientCheck {
   std::optional<Violation> add_one(At place, const Instruction& instruction, const Use& use,
                                    int atom, Contribution contribution) {
     GradientAtom& value = at(atom);
+    if (use.access == Access::kWrite && is_reused(use)) {
+      if (value.row >= 0 && !value.is_garbage)
+        return fault("V10", place, use, atom, "written over what is not reduced", "its reduction");
+      value = {.row = row_of(instruction, use), .copies = reduced_[row_of(instruction, use)]};
+    } else if (is_reused(use) && (value.is_garbage || value.row != row_of(instruction, use))) {
+      return fault("V10", place, use, atom, "added to another value", "mode W first");
+    }
     if (value.summed != 0) {
       return fault("V10", place, use, atom,
                    fmt::format("already reduced over {}", groups_text(value.summed)),
                    "all contributions before the reduction");
     }
     if (use.access == Access::kWrite) {
-      if (value.copies != std::array<Contributions, 2>{}) {
+      if (!is_reused(use) && value.copies != std::array<Contributions, 2>{}) {
         return fault("V10", place, use, atom, "written over earlier contributions",
                      "mode A for all but the first");
       }
@@ -230,6 +253,18 @@ class GradientCheck {
     return fault("V17", place, use, atom,
                  fmt::format("micro-batch {} added as number {}", contribution.micro_batch, turn),
                  "the order of the schedule");
+  }
+
+  /// The operand is in a bucket that is reduced at once, whose memory other buckets use too.
+  [[nodiscard]] bool is_reused(const Use& use) const {
+    return !step_.is_kind(use, MemoryKind::kGradients);
+  }
+  /// The row whose gradient the part writes.
+  [[nodiscard]] int row_of(const Instruction& instruction, const Use& use) const {
+    for (const ParameterUse& gradient : wiring_.part(wiring_.number(instruction)).gradients) {
+      if (gradient.role == use.role) return gradient.row;
+    }
+    return -1;
   }
 
   /// y += x of a tied table's two gradients.
@@ -318,6 +353,90 @@ class GradientCheck {
     return std::nullopt;
   }
 
+  [[nodiscard]] bool is_into_kept_shard(const Instruction& instruction) const {
+    const Use* shard = instruction.find(Role::kShard);
+    const Use* data = instruction.find(Role::kData);
+    return shard != nullptr && data != nullptr && is_reused(*data) &&
+           step_.is_kind(*shard, MemoryKind::kGradients);
+  }
+
+  /// The root whose shards the buffer keeps; -1 if none.
+  [[nodiscard]] int root_of_shard(BufferId buffer) const {
+    for (std::size_t root = 0; root < step_.roots.elems.size(); ++root) {
+      const auto part = root_part(step_.program, "grad_shards", narrow<int>(root));
+      if (part && part->buffer == buffer) return narrow<int>(root);
+    }
+    return -1;
+  }
+
+  /// A bucket of one micro-batch is added to the shard that this rank keeps.
+  std::optional<Violation> scatter_at_once(At place, const Instruction& instruction) {
+    const Use& data = *instruction.find(Role::kData);
+    const Use& shard = *instruction.find(Role::kShard);
+    const int root = root_of_shard(shard.range.buffer);
+    if (root < 0 || shard.range != step_.program.whole(shard.range.buffer))
+      return fault("V10", place, shard, -1, "as shard", "all of a root's shard");
+    const std::string_view group = instruction.comm ? instruction.comm->group : "";
+    if (group != step_.replicas.shard_group) {
+      return fault("V10", place, data, -1, fmt::format("scattered over '{}'", group),
+                   std::string(step_.replicas.shard_group));
+    }
+    for (std::size_t row = 0; row < step_.program.parameters.size(); ++row) {
+      if (step_.roots.rows[row].root != root) continue;
+      if (auto found = scatter_row(place, data, shard, row)) return found;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<Violation> scatter_row(At place, const Use& data, const Use& shard,
+                                       std::size_t row) {
+    const Range& whole = step_.program.parameters[row].gradient;
+    const std::int64_t root_elems =
+        step_.roots.elems[static_cast<std::size_t>(step_.roots.rows[row].root)];
+    const bool is_all = data.range.offset == 0 && whole.buffer == data.range.buffer &&
+                        num_elems(step_.program, data.range) == root_elems;
+    if (!is_all)
+      return fault("V10", place, data, -1, "scattered", "all of the root whose shard it is");
+    const Contributions before = reduced_[narrow<int>(row)][kAsParameter];
+    const bool is_chunked = narrow<std::int64_t>(row) == wiring_.model().table().head_index() &&
+                            wiring_.num_head_chunks() > 0;
+    GradientAtom sum{.row = narrow<int>(row)};
+    sum.copies[kAsParameter] = before + (is_chunked ? wiring_.num_head_chunks() : 1);
+    sum.summed = due_groups_[row] & ~replica_groups();
+    const AtomSpan span = step_.atoms.covering(whole);
+    for (int atom = span.begin; atom < span.end; ++atom) {
+      GradientAtom& value = at(atom);
+      if (value.row != sum.row || value.is_garbage || value.copies != sum.copies) {
+        return fault("V10", place, data, atom, "without this micro-batch's gradient",
+                     fmt::format("the gradient of parameter {}", row));
+      }
+      if (value.summed != sum.summed) {
+        return fault("V10", place, data, atom,
+                     fmt::format("reduced over {}", groups_text(value.summed)),
+                     fmt::format("a reduction over {} before", groups_text(sum.summed)));
+      }
+      value.is_garbage = true;
+    }
+    const Groups bit = group_bit(step_.replicas.shard_group);
+    const GradientAtom old = {
+        .row = sum.row, .copies = {before, 0}, .summed = before == 0 ? 0 : sum.summed | bit};
+    if (const auto kept = *kept_shard(row)) {
+      const AtomSpan own = step_.atoms.of(*kept);
+      for (int atom = own.begin; atom < own.end; ++atom) {
+        GradientAtom& value = at(atom);
+        const bool is_right = value.copies == old.copies && value.summed == old.summed &&
+                              shard.access == (before == 0 ? Access::kWrite : Access::kAccumulate);
+        if (!is_right)
+          return fault("V10", place, shard, atom, "with other contributions",
+                       "a write of the first micro-batch, then sums");
+        value.copies = sum.copies;
+        value.summed = sum.summed | bit;
+      }
+    }
+    reduced_[narrow<int>(row)] = sum.copies;
+    return std::nullopt;
+  }
+
   // Uses
   // -------------------------------------------------------------------------------------------------
 
@@ -392,7 +511,9 @@ class GradientCheck {
       const ParameterSlot& slot = step_.program.parameters[row];
       if (slot.gradient.buffer < 0) continue;
       const int due = step_.model().counts_in_norm(row) ? 1 : 0;
-      const AtomSpan span = step_.atoms.of(slot.gradient);
+      const auto kept = kept_shard(row);
+      if (kept && !*kept) continue;
+      const AtomSpan span = step_.atoms.of(kept ? **kept : slot.gradient);
       for (int atom = span.begin; atom < span.end; ++atom) {
         if (at(atom).num_in_norm == due || at(atom).is_garbage) continue;
         return violation(step_.program, "V15", place,
@@ -410,6 +531,8 @@ class GradientCheck {
   std::vector<GradientAtom> atoms_;
   std::vector<StageOrders> orders_;  ///< by stage
   std::vector<Groups> due_groups_;   ///< by row
+  /// By row: contributions that have gone into the kept shards.
+  std::map<int, std::array<Contributions, 2>> reduced_;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // V13 of a program: operands, parameters, calls and frees name what exists.
 #include <algorithm>
 #include <cstddef>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -211,6 +212,13 @@ std::optional<Finding> slot_fault(const Program& program, const LocalModel& mode
   return fault;
 }
 
+/// Where a row has its parameter or gradient. Rows of different roots may use the same bytes for
+/// their gradients, one root after the other.
+struct Taken {
+  BufferId root = -1;
+  Range range;
+};
+
 /// One entry per row of the table, of the row's size, apart from each other.
 std::optional<Violation> check_slots(const Program& program) {
   const LocalModel model(program);
@@ -220,7 +228,7 @@ std::optional<Violation> check_slots(const Program& program) {
                      {fmt::format("{} parameters", program.parameters.size()),
                       fmt::format("the {} rows of the parameter table", num_rows)});
   }
-  std::vector<Range> taken;
+  std::vector<Taken> taken;
   for (std::size_t row = 0; row < num_rows; ++row) {
     const ParameterSlot& slot = program.parameters[row];
     if (!model.holds(row)) {
@@ -235,19 +243,21 @@ std::optional<Violation> check_slots(const Program& program) {
     for (const Range& range : ranges) {
       if (auto fault = slot_fault(program, model, row, range))
         return violation(program, "V13", *fault);
-      taken.push_back(range);
+      taken.push_back({slot.parameter.buffer, range});
     }
   }
-  std::sort(taken.begin(), taken.end(), [](const Range& a, const Range& b) {
-    return std::pair(a.buffer, a.offset) < std::pair(b.buffer, b.offset);
+  std::sort(taken.begin(), taken.end(), [](const Taken& a, const Taken& b) {
+    return std::tuple(a.root, a.range.buffer, a.range.offset) <
+           std::tuple(b.root, b.range.buffer, b.range.offset);
   });
   for (std::size_t i = 1; i < taken.size(); ++i) {
-    const Range& before = taken[i - 1];
-    if (before.buffer != taken[i].buffer || before.offset + before.bytes <= taken[i].offset)
+    const Taken& before = taken[i - 1];
+    if (before.root != taken[i].root || before.range.buffer != taken[i].range.buffer ||
+        before.range.offset + before.range.bytes <= taken[i].range.offset)
       continue;
     return violation(program, "V13",
-                     {fmt::format("parameters at {} and {}", range_label(program, before),
-                                  range_label(program, taken[i])),
+                     {fmt::format("parameters at {} and {}", range_label(program, before.range),
+                                  range_label(program, taken[i].range)),
                       "parameters and gradients that do not overlap"});
   }
   return std::nullopt;

@@ -38,10 +38,17 @@ bool is_over_replicas(const Program& program, std::string_view group) {
   return group == replicas.group || group == replicas.shard_group || group == replicas.copy_group;
 }
 
+bool has_gradients(const Program& program, BufferId buffer) {
+  return program.buffer(buffer).kind == MemoryKind::kGradients ||
+         std::any_of(
+             program.parameters.begin(), program.parameters.end(),
+             [buffer](const ParameterSlot& slot) { return slot.gradient.buffer == buffer; });
+}
+
 /// In which an operand travels: its own type, but for gradients over dp.
 DType due_dtype(const Program& program, const Instruction& instruction, const Use& use) {
   const Buffer& buffer = program.buffer(use.range.buffer);
-  const bool is_sum_of_gradients = buffer.kind == MemoryKind::kGradients &&
+  const bool is_sum_of_gradients = has_gradients(program, use.range.buffer) &&
                                    instruction.op != Op::kAllGather &&
                                    is_over_replicas(program, instruction.comm->group);
   return is_sum_of_gradients ? program.request.reduce : buffer.dtype;
@@ -63,6 +70,20 @@ Access due_access(Op op, Role role) {
   const bool is_in = op == Op::kSend || (op == Op::kReduceScatter) == (role == Role::kData);
   if (op == Op::kRecv) return Access::kWrite;
   return is_in ? Access::kRead : Access::kWrite;
+}
+
+/// A reduction into a buffer of its own may add to it, and gathers the sum in its own part of the
+/// data.
+bool is_due_access(const Instruction& instruction, const Use& use) {
+  const Use* data = instruction.find(Role::kData);
+  const Use* shard = instruction.find(Role::kShard);
+  const bool is_apart = instruction.op == Op::kReduceScatter && data != nullptr &&
+                        shard != nullptr && data->range.buffer != shard->range.buffer;
+  if (is_apart && shard->access == Access::kAccumulate)
+    return use.role == Role::kShard || use.access == Access::kReadWrite;
+  if (is_apart && use.role == Role::kData)
+    return use.access == Access::kRead || use.access == Access::kReadWrite;
+  return use.access == due_access(instruction.op, use.role);
 }
 
 /// What is wrong with one communication by itself.
@@ -106,7 +127,7 @@ std::optional<Violation> check_event(const Program& program, const Event& event)
     const std::int64_t due_bytes =
         comm.elems * dtype_bytes(dtype) / (role == Role::kShard ? extent : 1);
     if (comm.dtype == due_dtype(program, *event.instruction, *use) &&
-        use->range.bytes == due_bytes && use->access == due_access(op, role))
+        use->range.bytes == due_bytes && is_due_access(*event.instruction, *use))
       continue;
     return violation(program, rule, event.at, role, use->range,
                      {fmt::format("{} of {} bytes of {}", access_name(use->access),
@@ -262,7 +283,7 @@ class PeerCheck {
       const Range& data = mine[k].instruction->find(Role::kData)->range;
       const Range& due = theirs[k].instruction->find(Role::kData)->range;
       if (key(mine[k]) == key(theirs[k])) {
-        if (is_same_data(p, data, peer, due, group)) continue;
+        if (is_same_data(p, mine[k], peer, theirs[k], group)) continue;
         return violation(
             programs_[p], "V6", mine[k].at, Role::kData, data,
             {fmt::format("as number {} on '{}'", k, group),
@@ -280,21 +301,23 @@ class PeerCheck {
   }
 
   /// Replicas along dp sum the same places; others the same part of the model, or the same scalar.
-  [[nodiscard]] bool is_same_data(std::size_t p, const Range& data, std::size_t peer,
-                                  const Range& due, std::string_view group) const {
+  [[nodiscard]] bool is_same_data(std::size_t p, const Event& a, std::size_t peer, const Event& b,
+                                  std::string_view group) const {
     const Program& mine = programs_[p];
     const Program& theirs = programs_[peer];
-    const bool is_gradient = mine.buffer(data.buffer).kind == MemoryKind::kGradients;
-    if (is_over_replicas(mine, group) || !is_gradient)
+    const Range& data = a.instruction->find(Role::kData)->range;
+    const Range& due = b.instruction->find(Role::kData)->range;
+    if (is_over_replicas(mine, group) || !has_gradients(mine, data.buffer))
       return is_same_place(mine, data, theirs, due);
-    const int row = row_of(mine, data);
-    return row >= 0 && row == row_of(theirs, due);
+    const int row = row_of(mine, *a.instruction);
+    return row >= 0 && row == row_of(theirs, *b.instruction);
   }
-  [[nodiscard]] static int row_of(const Program& program, const Range& gradient) {
-    for (std::size_t row = 0; row < program.parameters.size(); ++row) {
-      if (program.parameters[row].gradient == gradient) return static_cast<int>(row);
-    }
-    return -1;
+  /// The row whose gradient an instruction sums; -1 if it does not say so.
+  [[nodiscard]] static int row_of(const Program& program, const Instruction& sum) {
+    const auto row = static_cast<std::size_t>(sum.parameter);
+    const bool is_right = sum.parameter >= 0 && row < program.parameters.size() &&
+                          program.parameters[row].gradient == sum.find(Role::kData)->range;
+    return is_right ? sum.parameter : -1;
   }
 
   /// Messages from `p` to `peer` (SEND), or what `p` expects from `peer` (RECV).
@@ -376,12 +399,15 @@ int owner_of_shard(const LocalModel& model, std::size_t row) {
 }
 
 void add_pieces(const Program& program, const LocalModel& model, std::size_t index, Cover& cover) {
+  const ParameterRoots roots = roots_of(program);
   for (const Call& call : program.calls) {
     for (const Instruction& instruction : program.at(call.template_index).instructions) {
       if (instruction.op != Op::kNormSquare) continue;
       const auto row = static_cast<std::size_t>(instruction.parameter);
       const Range& range = instruction.find(Role::kX)->range;
-      const std::int64_t begin = range.offset - program.parameters[row].gradient.offset;
+      const RootPart part = *reduced_gradients(program, roots.rows[row].root);
+      const std::int64_t begin =
+          range.offset + (part.elems.begin - roots.rows[row].offset) * dtype_bytes(DType::kF32);
       cover[{row, owner_of_shard(model, row)}].push_back({begin, begin + range.bytes, index});
     }
   }

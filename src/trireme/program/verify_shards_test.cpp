@@ -339,7 +339,7 @@ TEST(VerifyV10, RefusesANormGradientOfTheRanksOwnTokens) {
 void sum_over_tp(Program& program, ParameterRole role) {
   const auto row = ParameterTable(program.request.spec).find(role, 0);
   TRI_CHECK(row.has_value());
-  body(program, "reduce").push_back(all_reduce(program, program.parameters[*row].gradient, "tp"));
+  body(program, "reduce").push_back(sum_of_gradient(program, *row, "tp"));
   rederive(program);
 }
 

@@ -11,6 +11,7 @@
 #include "trireme/program/model_wiring.h"
 #include "trireme/program/order.h"
 #include "trireme/program/replicas.h"
+#include "trireme/program/roots.h"
 #include "trireme/program/verify.h"
 
 namespace trireme {
@@ -48,6 +49,8 @@ struct StepView {
   StepOrder order;
   ModelWiring wiring;
   Replicas replicas;
+  ParameterRoots roots;
+  std::vector<bool> gradients;  ///< by buffer, see has_gradients
 
   /// Calls `visit(at, template_index, call, instruction)` in program order until it returns a
   /// violation.
@@ -79,9 +82,19 @@ struct StepView {
   [[nodiscard]] bool is_kind(const Use& use, MemoryKind kind) const {
     return buffer_of(use).kind == kind;
   }
+  /// The buffer has gradients: of the step, or for a while those of a bucket that is reduced at
+  /// once.
+  [[nodiscard]] bool has_gradients(const Use& use) const {
+    return gradients[static_cast<std::size_t>(use.range.buffer)];
+  }
+  /// Elements of a row in its root.
+  [[nodiscard]] Shard elems_of(std::size_t row) const;
   /// The shard of this rank in `whole`; nothing if it does not divide.
   [[nodiscard]] std::optional<Range> own_shard(const Range& whole) const;
 };
+
+/// By buffer: see StepView::has_gradients.
+[[nodiscard]] std::vector<bool> gradient_buffers(const Program& program);
 
 /// ZeRO: after their reduction a rank has only a shard of its gradients.
 [[nodiscard]] bool scatters_gradients(const Program& program);

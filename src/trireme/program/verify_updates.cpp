@@ -21,10 +21,13 @@ class UpdateCheck {
         num_updates_(rows_.size(), 0) {
     for (std::size_t row = 0; row < step.program.parameters.size(); ++row) {
       if (!step.program.holds(row)) continue;
-      const AtomSpan span = step.atoms.of(step.program.parameters[row].parameter);
+      const auto kept = range_in(step.program, params_of(row), step.elems_of(row));
+      if (!kept) continue;
+      const AtomSpan span = step.atoms.covering(*kept);
       for (int atom = span.begin; atom < span.end; ++atom)
         rows_[static_cast<std::size_t>(atom)] = static_cast<int>(row);
     }
+    find_gathered();
   }
 
   std::optional<Violation> run() {
@@ -38,6 +41,25 @@ class UpdateCheck {
   }
 
  private:
+  /// Where this rank keeps parameters of the row's root.
+  [[nodiscard]] RootPart params_of(std::size_t row) const {
+    return *root_part(step_.program, "params", step_.roots.rows[row].root);
+  }
+  /// Buffers that have all of a root for a while (ZeRO-3).
+  void find_gathered() {
+    is_gathered_.assign(step_.program.buffers.size(), false);
+    for (const Template& item : step_.program.templates) {
+      for (const Instruction& instruction : item.instructions) {
+        const Use* shard = instruction.find(Role::kShard);
+        if (instruction.op != Op::kAllGather || shard == nullptr) continue;
+        const Use* data = instruction.find(Role::kData);
+        if (data == nullptr || !step_.is_kind(*shard, MemoryKind::kParameters)) continue;
+        is_gathered_[static_cast<std::size_t>(data->range.buffer)] =
+            data->range.buffer != shard->range.buffer;
+      }
+    }
+  }
+
   std::int8_t& updates(int atom) { return num_updates_[static_cast<std::size_t>(atom)]; }
   [[nodiscard]] bool is_trainable(int row) const {
     return row >= 0 && step_.program.kind == ProgramKind::kTrain &&
@@ -63,7 +85,8 @@ class UpdateCheck {
       const bool is_parameter = kind == MemoryKind::kParameters;
       const bool is_fixed = content == Content::kConstant || content == Content::kInput;
       const bool is_state = is_parameter || is_optimizer_state(kind);
-      if (use.writes() && (is_state || is_fixed))
+      const bool is_gathered = is_gathered_[static_cast<std::size_t>(use.range.buffer)];
+      if (use.writes() && (is_state || is_fixed || is_gathered))
         return fault("V12", at, use, "written", "no write but by the update");
       if (!is_parameter) continue;
       const AtomSpan span = step_.atoms_of(at, u);
@@ -109,15 +132,14 @@ class UpdateCheck {
       return fault("V12", at, parameter, "not within its row",
                    fmt::format("a range of parameter {}", instruction.parameter));
     }
-    const ParameterSlot& slot =
-        step_.program.parameters[static_cast<std::size_t>(instruction.parameter)];
-    const std::int64_t param_bytes = dtype_bytes(step_.buffer_of(parameter).dtype);
-    const std::int64_t grad_bytes = dtype_bytes(step_.program.buffer(slot.gradient.buffer).dtype);
-    const std::int64_t first = (parameter.range.offset - slot.parameter.offset) / param_bytes;
-    const Range due{slot.gradient.buffer, slot.gradient.offset + first * grad_bytes,
-                    parameter.range.bytes / param_bytes * grad_bytes};
-    if (gradient.range == due) return std::nullopt;
-    return fault("V12", at, gradient, "for other elements", range_label(step_.program, due));
+    const auto row = static_cast<std::size_t>(instruction.parameter);
+    const std::int64_t begin = params_of(row).elems.begin + first_elem(parameter);
+    const Shard elems{.begin = begin, .end = begin + num_elems(step_.program, parameter.range)};
+    const auto part = reduced_gradients(step_.program, step_.roots.rows[row].root);
+    const auto due = part ? range_in(step_.program, *part, elems) : std::nullopt;
+    if (due && gradient.range == *due) return std::nullopt;
+    return fault("V12", at, gradient, "for other elements",
+                 due ? range_label(step_.program, *due) : "the reduced gradient");
   }
 
   /// Moments and masters lie in the order of the parameters that they belong to.
@@ -149,6 +171,8 @@ class UpdateCheck {
     if (data == nullptr || shard == nullptr) return missing(at, "data and shard");
     const bool is_over_shards =
         instruction.comm && instruction.comm->group == step_.replicas.shard_group;
+    if (is_gathered_[static_cast<std::size_t>(data->range.buffer)])
+      return gather_for_a_while(at, *data, *shard, is_over_shards);
     if (!step_.is_kind(*data, MemoryKind::kParameters) || !is_over_shards)
       return fault("V12", at, *data, "gathered", "parameters, over the ranks of their shards");
     const auto own = step_.own_shard(data->range);
@@ -170,6 +194,22 @@ class UpdateCheck {
     return std::nullopt;
   }
 
+  /// ZeRO-3: the parameters of the step's start, all of a root.
+  std::optional<Violation> gather_for_a_while(At at, const Use& data, const Use& shard,
+                                              bool is_over_shards) {
+    const bool is_whole = data.range == step_.program.whole(data.range.buffer) &&
+                          shard.range == step_.program.whole(shard.range.buffer);
+    if (!is_over_shards || !is_whole)
+      return fault("V12", at, data, "gathered",
+                   "a root's parameters, over the ranks of its shards");
+    const AtomSpan span = step_.atoms.of(shard.range);
+    for (int atom = span.begin; atom < span.end; ++atom) {
+      if (updates(atom) > 0)
+        return fault("V11", at, shard, "after its update", "the parameters of the step's start");
+    }
+    return std::nullopt;
+  }
+
   std::optional<Violation> find_stale() {
     for (int atom = 0; atom < step_.atoms.size(); ++atom) {
       if (!is_trainable(row(atom)) || updates(atom) == 1) continue;
@@ -185,6 +225,7 @@ class UpdateCheck {
   const StepView& step_;
   std::vector<int> rows_;                 ///< by atom: row of the parameter table, or -1
   std::vector<std::int8_t> num_updates_;  ///< by atom
+  std::vector<bool> is_gathered_;         ///< by buffer
   std::map<std::pair<BufferId, BufferId>, std::int64_t> shifts_;
 };
 

@@ -4,10 +4,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "trireme/base/units.h"
 #include "trireme/program/model_parts.h"
 #include "trireme/program/verify_step.h"
 
@@ -33,7 +35,16 @@ Number mix(Parts... parts) {
   return result;
 }
 
-enum Tag : Number { kEntry = 1, kLoaded, kComputed, kGradientValue, kReduced, kReceived, kOther };
+enum Tag : Number {
+  kEntry = 1,
+  kLoaded,
+  kComputed,
+  kGradientValue,
+  kReduced,
+  kReceived,
+  kGatheredValue,
+  kOther
+};
 
 /// How an operation that is no part uses an operand; nothing where other rules say it.
 std::optional<Access> due_access(Op op, Role role) {
@@ -109,6 +120,12 @@ class ValueCheck {
       return std::nullopt;
     }
     if (instruction.part != Part::kNone) return pass(at, call, instruction);
+    if (instruction.op == Op::kAllGather &&
+        step_.is_kind(instruction.uses.front(), MemoryKind::kParameters) &&
+        !step_.is_kind(instruction.uses.back(), MemoryKind::kParameters)) {
+      gather(instruction);
+      return std::nullopt;
+    }
     if (instruction.comm && instruction.comm->group == axis_name(Axis::kTp) &&
         step_.is_kind(instruction.uses.front(), MemoryKind::kActivations)) {
       reduce(at, instruction);
@@ -265,7 +282,7 @@ class ValueCheck {
     if (instruction.op == Op::kForward) remember_reads(at, own, instruction);
     for (std::size_t u = 0; u < instruction.uses.size(); ++u) {
       const Use& use = instruction.uses[u];
-      if (!use.writes() || step_.is_kind(use, MemoryKind::kGradients)) continue;
+      if (!use.writes() || step_.has_gradients(use)) continue;
       if (instruction.part == Part::kLogits && use.role == Role::kLogits) write_logits(at, use);
       const Number value = output_number(at, instruction, use.role, inputs);
       write(step_.atoms_of(at, u), value);
@@ -292,6 +309,36 @@ class ValueCheck {
                      {"with another value", std::string(due)});
   }
 
+  /// The range has the row's parameter: its own place, or with ZeRO-3 the same place in a buffer
+  /// into which its root has been gathered.
+  [[nodiscard]] bool is_parameter_at(const Range& range, const Range& own, std::size_t row) const {
+    if (step_.program.buffer(own.buffer).kind == MemoryKind::kParameters) return range == own;
+    return range.offset == own.offset && range.bytes == own.bytes &&
+           gathered_root(range.buffer) == step_.roots.rows[row].root;
+  }
+  /// The root whose parameters a buffer has; -1 if none.
+  [[nodiscard]] int gathered_root(BufferId buffer) const {
+    const auto found = gathered_.find(buffer);
+    return found == gathered_.end() ? -1 : found->second;
+  }
+
+  /// All of a root's parameters: the same values in whichever buffer, at the same place.
+  void gather(const Instruction& instruction) {
+    const Range& data = instruction.find(Role::kData)->range;
+    const BufferId shard = instruction.find(Role::kShard)->range.buffer;
+    int root = -1;
+    for (std::size_t i = 0; i < step_.roots.elems.size(); ++i) {
+      const auto part = root_part(step_.program, "params", narrow<int>(i));
+      if (part && part->buffer == shard) root = narrow<int>(i);
+    }
+    gathered_[data.buffer] = root;
+    const AtomSpan span = step_.atoms.of(data);
+    for (int atom = span.begin; atom < span.end; ++atom) {
+      numbers_[static_cast<std::size_t>(atom)] =
+          mix(kGatheredValue, root, step_.atoms.range_of(atom).offset);
+    }
+  }
+
   /// Weights are those of the part and layer.
   std::optional<Violation> check_parameters(At at, const WiredPart& part,
                                             const Instruction& instruction) const {
@@ -300,7 +347,8 @@ class ValueCheck {
       const Use* use = instruction.find(due.role);
       if (use == nullptr && !needs_parameter(part, instruction, due.role)) continue;
       if (use == nullptr) return missing(at, due.role);
-      if (use->range == range && use->access == Access::kRead) continue;
+      const bool is_there = is_parameter_at(use->range, range, static_cast<std::size_t>(due.row));
+      if (is_there && use->access == Access::kRead) continue;
       return violation(step_.program, "V16", at, due.role, use->range,
                        {fmt::format("with access {}", access_name(use->access)),
                         fmt::format("R {}, {}", range_label(step_.program, range),
@@ -333,7 +381,7 @@ class ValueCheck {
       if (step_.buffer_of(use).content == Content::kState) continue;  // a cache
       const bool is_needed = std::any_of(needs.begin(), needs.end(),
                                          [&](const Need& need) { return need.role == use.role; });
-      const bool is_sum = step_.is_kind(use, MemoryKind::kGradients) || use.role == Role::kLoss;
+      const bool is_sum = step_.has_gradients(use) || use.role == Role::kLoss;
       const bool is_in_place = is_needed && is_changed_in_place(part.part, use.role);
       if (is_in_place
               ? use.access == Access::kReadWrite
@@ -496,8 +544,9 @@ class ValueCheck {
 
   const StepView& step_;
   const ModelWiring& wiring_;
-  std::vector<Record> records_;  ///< by (frame, part)
-  std::vector<Number> numbers_;  ///< by atom
+  std::vector<Record> records_;       ///< by (frame, part)
+  std::vector<Number> numbers_;       ///< by atom
+  std::map<BufferId, int> gathered_;  ///< roots by buffer
   BufferId logits_ = -1;
   std::optional<At> partial_logits_;  ///< the part whose logits are not summed over tp yet
 };

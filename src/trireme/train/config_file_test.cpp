@@ -221,9 +221,7 @@ INSTANTIATE_TEST_SUITE_P(Contract, UnbuiltValue,
                          testing::Values("[data]\njsonl = [\"a\"]", "[data]\ntokens = [\"a\"]",
                                          "[data]\ntokenizer = \"tokenizer.json\"",
                                          "[data]\ndocument_mask = true", "[layout]\nep = 2",
-                                         "[layout]\ncp = 2", "[layout]\nreduce = \"micro_batch\"",
-                                         "[layout]\nprefetch = 2", "[layout]\nreshard = \"never\"",
-                                         "[checkpoint]\nasync = true"));
+                                         "[layout]\ncp = 2", "[checkpoint]\nasync = true"));
 
 TEST(ConfigFile, TheOneBuiltValueIsAccepted) {
   EXPECT_EQ(refusal("[layout]\ntransport = \"threads\"\n"), "");
@@ -401,8 +399,11 @@ pp = 2
 dp = 2
 tp = 4
 sp = true
-zero = 1
+zero = 3
 dp_shard = 1
+reduce = "micro_batch"
+reshard = "never"
+prefetch = 2
 schedule = "interleaved"
 chunks = 3
 stages = [1, 2, 3]

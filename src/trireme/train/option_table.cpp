@@ -279,8 +279,7 @@ Entries degree_entries() {
             "needs tp > 1.")
           .aka({"sequence_parallel"}),
       field("zero", TRI_AT(layout.zero),
-            "ZeRO stage: cuts optimizer state (1), gradients (2), parameters (3) over dp ranks; 2 "
-            "and 3 are not built yet.")
+            "ZeRO stage: cuts optimizer state (1), gradients (2), parameters (3) over dp ranks.")
           .at_least(0)
           .at_most(3)
           .aka({"zero_stage"}),
@@ -289,9 +288,9 @@ Entries degree_entries() {
             "own (HSDP); 0 = all.")
           .at_least(0)
           .aka({"data_parallel_shard_degree", "hybrid_shard"}),
-      later("reduce", "step"s, "a reduction per micro-batch",
-            "Gradients are reduced once a step or after each micro-batch.")
-          .one_of({"step", "micro_batch"}),
+      choice("reduce", TRI_AT(layout.reduce), {"step", "micro_batch"},
+             "When ZeRO-2 and 3 reduce gradients: once a step (until then each rank holds all of "
+             "them), or after each micro-batch into the rank's shard."),
       choice("dp_sync", TRI_AT(layout.dp_sync), {"naive", "bucketed", "overlapped"},
              "When gradients are reduced over dp: all at the end, in buckets at the end, or in "
              "buckets during the backward pass."),
@@ -322,11 +321,12 @@ Entries pipeline_and_rank_entries() {
       choice("recompute", TRI_AT(layout.recompute), {"none", "selective", "full"},
              "Activations computed again in the backward pass rather than kept.")
           .aka({"activation_checkpointing", "recompute_granularity"}),
-      later("prefetch", std::int64_t{1}, "a choice of ZeRO-3 prefetching",
-            "Layers whose parameters are gathered ahead (ZeRO-3)."),
-      later("reshard", "auto"s, "a choice of ZeRO-3 resharding",
-            "Whether parameters are dropped between forward and backward (ZeRO-3).")
-          .one_of({"auto", "always", "never"}),
+      field("prefetch", TRI_AT(layout.prefetch),
+            "Layers whose parameters are gathered ahead of the one that computes (ZeRO-3).")
+          .at_least(0),
+      choice("reshard", TRI_AT(layout.reshard), {"auto", "always", "never"},
+             "Whether ZeRO-3 drops gathered parameters after each pass (always) or gathers them "
+             "once a step and holds them (never); auto = never with a pipeline."),
       later("transport", "threads"s, "running ranks as processes under MPI",
             "Ranks are threads of one process, or processes under MPI.")
           .one_of({"threads", "mpi"}),

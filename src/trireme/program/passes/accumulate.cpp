@@ -1,6 +1,7 @@
-// Gradient accumulation over micro-batches.
+// Gradient accumulation over micro-batches: of each place the first call that writes it.
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <utility>
@@ -15,19 +16,29 @@ namespace {
 
 class Accumulation {
  public:
-  explicit Accumulation(Program& program) : program_(program) {}
+  explicit Accumulation(Program& program)
+      : program_(program), is_reduced_at_once_(program.buffers.size(), false) {
+    for (int root = 0; root < num_roots(program); ++root) {
+      if (program.find_buffer(root_name("grad_shards", root)))
+        is_reduced_at_once_[static_cast<std::size_t>(
+            *program.find_buffer(root_name("grads", root)))] = true;
+    }
+  }
 
   void apply() {
     for (Call& call : program_.calls) {
+      if (call.micro_batch < 0) continue;
       const std::vector<bool> is_first = first_writes(program_.at(call.template_index));
       if (!is_first.empty()) call.template_index = variant(call.template_index, is_first);
     }
   }
 
  private:
+  /// Of the whole step: a bucket that is reduced at once belongs to one micro-batch.
   [[nodiscard]] bool writes_gradient(const Use& use) const {
     return use.access == Access::kWrite &&
-           program_.buffer(use.range.buffer).kind == MemoryKind::kGradients;
+           program_.buffer(use.range.buffer).kind == MemoryKind::kGradients &&
+           !is_reduced_at_once_[static_cast<std::size_t>(use.range.buffer)];
   }
 
   /// For each gradient that the template writes: no call before has written it.
@@ -35,11 +46,14 @@ class Accumulation {
     std::vector<bool> is_first;
     for (const Instruction& instruction : item.instructions) {
       for (const Use& use : instruction.uses) {
-        if (writes_gradient(use)) is_first.push_back(written_.insert(use.range.buffer).second);
+        if (writes_gradient(use)) is_first.push_back(written_.insert(place(use.range)).second);
       }
     }
     return is_first;
   }
+
+  using Place = std::pair<BufferId, std::int64_t>;
+  static Place place(const Range& range) { return {range.buffer, range.offset}; }
 
   /// The template with mode A wherever a write is not the first. The first variant of a template
   /// takes its place.
@@ -67,7 +81,8 @@ class Accumulation {
   }
 
   Program& program_;
-  std::set<BufferId> written_;
+  std::vector<bool> is_reduced_at_once_;  ///< by buffer
+  std::set<Place> written_;
   std::map<int, Template> bodies_;  ///< by template, as it was
   std::map<std::pair<int, std::vector<bool>>, int> variants_;
 };

@@ -16,6 +16,13 @@ std::vector<Instruction> in_bucket_order(const Program& program,
                                          const std::vector<Instruction>& sums) {
   std::vector<Instruction> all;
   for (int root = 0; root < num_roots(program); ++root) {
+    if (const auto shard = program.find_buffer(root_name("grad_shards", root))) {
+      if (const auto copies = replicas_of(program.request).copy_group; !copies.empty()) {
+        all.push_back(all_reduce(program, program.whole(*shard), copies));
+        all.back().comm->dtype = program.request.reduce;
+      }
+      continue;
+    }
     const BufferId grads = *program.find_buffer(root_name("grads", root));
     for (const Instruction& sum : sums) {
       if (sum.uses.front().range.buffer == grads) all.push_back(sum);
@@ -43,8 +50,12 @@ Wait end_of_compute(const Program& program, std::size_t call) {
 }  // namespace
 
 void all_reduce_gradients(Program& program) {
+  std::vector<Instruction> sums;
+  if (const auto known = program.find_template("reduce")) sums = program.at(*known).instructions;
+  sums = in_bucket_order(program, sums);
+  if (sums.empty()) return;
   Template& reduce = before_end_of_step(program, "reduce");
-  reduce.instructions = in_bucket_order(program, reduce.instructions);
+  reduce.instructions = std::move(sums);
   // The communication stream would start each reduction as soon as its bucket is written. That is
   // overlap, a pass of its own: here the first reduction of a stream, and so all of them, waits for
   // the last backward instruction.

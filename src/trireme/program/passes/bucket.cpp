@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <map>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "trireme/base/units.h"
@@ -33,8 +35,17 @@ std::vector<int> last_writes(const Program& program) {
   return last;
 }
 
+/// Rows of one layer have one number: ZeRO-3 gathers them together. The embedding, a tied table,
+/// and what follows the layers have theirs.
+int unit_of(const ModelSpec& spec, const Parameter& parameter) {
+  constexpr int kTiedTable = -1, kEmbedding = -2, kEnd = -3;
+  if (parameter.layer) return narrow<int>(*parameter.layer);
+  if (parameter.role == ParameterRole::kTokenTable) return spec.tied ? kTiedTable : kEmbedding;
+  return parameter.role == ParameterRole::kPositionTable ? kEmbedding : kEnd;
+}
+
 /// Rows of the rank by ascending position of their last gradient write. Those whose gradients are
-/// summed over other groups first come later, and frozen rows last.
+/// summed over other groups first come later, and frozen rows last. With ZeRO-3 unit by unit.
 std::vector<std::size_t> completion_order(const Program& program, const LocalModel& model) {
   const std::vector<int> last = last_writes(program);
   std::vector<std::size_t> order;
@@ -52,14 +63,23 @@ std::vector<std::size_t> completion_order(const Program& program, const LocalMod
   };
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return key(a) < key(b); });
+  if (!gathers_parameters(program.request)) return order;
+  std::map<int, std::size_t> last_of_unit;
+  const auto unit = [&](std::size_t row) { return unit_of(program.request.spec, model.row(row)); };
+  for (std::size_t i = 0; i < order.size(); ++i) last_of_unit[unit(order[i])] = i;
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return last_of_unit.at(unit(a)) < last_of_unit.at(unit(b));
+  });
   return order;
 }
 
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 
 /// Elements whose gradients fill a bucket.
-std::int64_t bucket_capacity(const Layout& layout) {
-  if (layout.dp * layout.cp == 1 || layout.dp_sync == DpSync::kNaive) return kUnlimited;
+std::int64_t bucket_capacity(const BuildRequest& request) {
+  const Layout& layout = request.layout;
+  const bool is_one = layout.dp * layout.cp == 1 || layout.dp_sync == DpSync::kNaive;
+  if (is_one || gathers_parameters(request)) return kUnlimited;
   const double bytes = layout.bucket_mib * 1024.0 * 1024.0;
   return std::max<std::int64_t>(
       1, div_ceil(static_cast<std::int64_t>(bytes), dtype_bytes(DType::kF32)));
@@ -71,19 +91,32 @@ std::int64_t most_elems(const Program& program, const LocalModel& model, std::si
   return tp_shard(program.request.spec, model.row(row), tp, tp - 1).num_elems();
 }
 
+/// Rows of different keys do not share a bucket: a bucket that is reduced at once is complete
+/// within one stage's backward pass, and ZeRO-3 gathers unit by unit.
+std::tuple<bool, int, int> bucket_key(const Program& program, const LocalModel& model,
+                                      std::size_t row) {
+  const bool is_at_once = model.is_reduced_at_once(row);
+  const bool is_gathered = gathers_parameters(program.request);
+  return {is_at_once, is_at_once ? model.stages_of_row(row).front() : 0,
+          is_gathered ? unit_of(program.request.spec, model.row(row)) : 0};
+}
+
 /// The ranks of a tp group close their buckets behind the same rows, whatever their shards: they
 /// make the same reductions.
 ParameterRoots fill_buckets(const Program& program, const LocalModel& model) {
-  const std::int64_t capacity = bucket_capacity(program.request.layout);
+  const std::int64_t capacity = bucket_capacity(program.request);
   ParameterRoots roots;
   roots.rows.resize(program.parameters.size());
   std::int64_t elems_of_largest = 0;
   bool has_begun_sums = false;
+  std::tuple<bool, int, int> open_key;
   for (const std::size_t row : completion_order(program, model)) {
     // A bucket that waits for other groups keeps none waiting that does not.
     const bool begins_sums = !has_begun_sums && has_sums(model, row) && capacity != kUnlimited;
     has_begun_sums = has_begun_sums || begins_sums;
-    if (roots.elems.empty() || elems_of_largest >= capacity || begins_sums) {
+    const auto row_key = bucket_key(program, model, row);
+    const bool is_of_others = std::exchange(open_key, row_key) != row_key;
+    if (roots.elems.empty() || elems_of_largest >= capacity || begins_sums || is_of_others) {
       roots.elems.push_back(0);
       elems_of_largest = 0;
     }

@@ -30,10 +30,6 @@ void pipeline(Program& program, const LocalModel& model);
 /// micro-batches are in flight.
 void assign_frames(Program& program);
 
-/// Gradient accumulation: the first call that writes a gradient writes it (mode W), later ones add
-/// (mode A).
-void accumulate(Program& program);
-
 /// Global token count before the first backward, 1/N as the only scale, loss summed in fp64.
 void sum_loss(Program& program);
 
@@ -43,6 +39,14 @@ void tie_embeddings(Program& program);
 
 /// Moves parameters and gradients into bucket roots, in the order in which gradients are completed.
 void bucket(Program& program, const LocalModel& model);
+
+/// ZeRO-2 (Rajbhandari et al. 2020, arXiv:1910.02054, section 5.2) and 3: buckets whose gradients
+/// are reduced at once are reduced behind their last writer, into the rank's shard.
+void shard_gradients(Program& program, const LocalModel& model);
+
+/// Gradient accumulation: the first call that writes a gradient writes it (mode W), later ones add
+/// (mode A).
+void accumulate(Program& program);
 
 /// Sums the gradients of what several ranks of the model hold: tied tables of two stages, parts of
 /// what is whole on every tensor-parallel rank, the two copies of DualPipe.
@@ -61,9 +65,17 @@ void clip(Program& program, const LocalModel& model);
 /// AdamW on every trainable parameter.
 void optimize(Program& program);
 
-/// ZeRO-1 (Rajbhandari et al. 2020, arXiv:1910.02054, section 5.1): reduce-scatter instead of
-/// all-reduce, optimizer on the own shard of each bucket, all-gather of parameters.
+/// ZeRO-1 (arXiv:1910.02054, section 5.1): reduce-scatter instead of all-reduce, optimizer on the
+/// own shard of each bucket, all-gather of parameters (which ZeRO-3 leaves to the parts).
 void shard_optimizer(Program& program);
+
+/// ZeRO-3 (arXiv:1910.02054, section 5.3): a unit's parameters are gathered before the first part
+/// that reads them, `prefetch` units ahead, and dropped after the last one of a forward or backward
+/// pass; or gathered once a step and held.
+void gather_parameters(Program& program);
+
+/// Gives buckets that are reduced at once a few slots of memory in turn.
+void share_buckets(Program& program);
 
 /// Derives what each instruction waits for on other streams from its operands.
 void derive_events(Program& program);
