@@ -59,7 +59,9 @@ File::File(std::filesystem::path path, int descriptor)
     : path_(std::move(path)), descriptor_(descriptor) {}
 
 File::File(File&& other) noexcept
-    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      bytes_read_(other.bytes_read_.load()) {}
 
 File::~File() {
   if (descriptor_ >= 0) ::close(descriptor_);
@@ -117,6 +119,7 @@ void File::read(std::int64_t offset, std::span<std::byte> out) const {
           "or save it again",
           path_.string(), offset, out.size(), wanted));
     }
+    bytes_read_ += count;
     offset += count;
     out = out.subspan(static_cast<std::size_t>(count));
   }

@@ -1,6 +1,7 @@
 // A file with 64-bit offsets whose every failure names the path and the remedy.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -37,6 +38,8 @@ class File {
   [[nodiscard]] std::int64_t size_bytes() const;
   /// Fills `out` from `offset`; throws if the file ends before.
   void read(std::int64_t offset, std::span<std::byte> out) const;
+  /// By all calls of read() so far.
+  [[nodiscard]] std::int64_t bytes_read() const { return bytes_read_.load(); }
   /// Appends. A full disk is reported with the bytes needed and free.
   void write(std::span<const std::byte> bytes);
   /// Waits until the content is on disk.
@@ -47,6 +50,7 @@ class File {
 
   std::filesystem::path path_;
   int descriptor_;
+  mutable std::atomic<std::int64_t> bytes_read_{0};  ///< a sum; orders nothing
 };
 
 /// Whole content; refuses more than `limit_bytes`.

@@ -61,6 +61,8 @@ class SafetensorsReader {
   void read(std::string_view name, std::span<std::byte> out) const;
   /// out.size() bytes of the tensor from its byte `first_byte`.
   void read_range(std::string_view name, std::int64_t first_byte, std::span<std::byte> out) const;
+  /// From the file so far, its header included.
+  [[nodiscard]] std::int64_t bytes_read() const { return file_.bytes_read(); }
 
  private:
   File file_;
@@ -83,6 +85,8 @@ class ShardedReader {
   [[nodiscard]] const TensorInfo& at(std::string_view name) const;
   void read(std::string_view name, std::span<std::byte> out) const;
   void read_range(std::string_view name, std::int64_t first_byte, std::span<std::byte> out) const;
+  /// From all files so far, their headers included, the index not.
+  [[nodiscard]] std::int64_t bytes_read() const;
 
  private:
   void open_shards(const std::filesystem::path& folder);

@@ -168,4 +168,10 @@ void ShardedReader::read_range(std::string_view name, std::int64_t first_byte,
   shard_of(name).read_range(name, first_byte, out);
 }
 
+std::int64_t ShardedReader::bytes_read() const {
+  std::int64_t bytes = 0;
+  for (const SafetensorsReader& shard : shards_) bytes += shard.bytes_read();
+  return bytes;
+}
+
 }  // namespace trireme
