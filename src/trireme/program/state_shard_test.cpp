@@ -1,0 +1,42 @@
+#include "trireme/program/state_shard.h"
+
+#include <gtest/gtest.h>
+
+#include "trireme/program/test_programs.h"
+
+namespace trireme {
+namespace {
+
+BuildRequest request_of(const Layout& layout, int rank) {
+  BuildRequest request = small_request(layout, {.seq = 8, .global_batch = 4});
+  request.rank = rank;
+  return request;
+}
+
+TEST(StateShard, WithoutZeroTheFirstReplicaHandsOverAll) {
+  for (const MemoryKind kind : {MemoryKind::kParameters, MemoryKind::kMaster, MemoryKind::kMoments,
+                                MemoryKind::kGradients}) {
+    EXPECT_EQ(state_shard(request_of({.dp = 4}, 0), kind), StateShard{});
+    EXPECT_EQ(state_shard(request_of({.dp = 4}, 2), kind), (StateShard{.is_first_copy = false}));
+  }
+}
+
+TEST(StateShard, Zero1DividesAllButParameters) {
+  const BuildRequest third = request_of({.dp = 4, .zero = 1}, 2);
+  for (const MemoryKind kind :
+       {MemoryKind::kMaster, MemoryKind::kMoments, MemoryKind::kGradients}) {
+    EXPECT_EQ(state_shard(third, kind), (StateShard{.num_shards = 4, .index = 2}));
+  }
+  EXPECT_EQ(state_shard(third, MemoryKind::kParameters), (StateShard{.is_first_copy = false}));
+}
+
+TEST(StateShard, OfHybridShardingIsHandedOverByTheFirstGroup) {
+  const Layout layout{.dp = 4, .zero = 1, .dp_shard = 2};
+  EXPECT_EQ(state_shard(request_of(layout, 1), MemoryKind::kMoments),
+            (StateShard{.num_shards = 2, .index = 1}));
+  EXPECT_EQ(state_shard(request_of(layout, 3), MemoryKind::kMoments),
+            (StateShard{.num_shards = 2, .index = 1, .is_first_copy = false}));
+}
+
+}  // namespace
+}  // namespace trireme
