@@ -125,8 +125,7 @@ void add_environment_notes(const nlohmann::json& saved, const Environment& now,
 
 void load_tensors(const ShardedReader& reader, const Tensors& tensors, ModelState& state) {
   for (const StateTensor& tensor : tensors) {
-    if (!state.holds(tensor)) continue;
-    state.store(tensor, read_tensor(reader, tensor.name, state.spec_of(tensor).shape));
+    if (state.holds(tensor)) state.load(tensor, reader);
   }
 }
 
@@ -136,12 +135,25 @@ bool is_constant_buffer(std::string_view name) {
          name.ends_with(".rotary_emb.inv_freq");
 }
 
+/// Row by row, so that no table is held whole.
+bool are_equal(const TensorSource& a, const TensorSource& b) {
+  const MatrixShape& shape = a.shape();
+  std::vector<float> row_of_a(static_cast<std::size_t>(shape.num_columns)), row_of_b = row_of_a;
+  for (std::int64_t r = 0; r < shape.num_rows; ++r) {
+    const Rectangle row{.first_row = r, .num_rows = 1, .num_columns = shape.num_columns};
+    a.read(row, row_of_a);
+    b.read(row, row_of_b);
+    if (row_of_a != row_of_b) return false;
+  }
+  return true;
+}
+
 /// A file may repeat the tied table under the head's name, but not with other values.
 void check_tied_head(const ShardedReader& reader, const ModelState& state) {
   const ParameterTable& table = state.table();
   const Parameter& head = table.rows().at(static_cast<std::size_t>(table.head_index()));
   const std::string& name = head.views.front().name;
-  if (read_tensor(reader, kHeadName, head.shape) == read_tensor(reader, name, head.shape)) return;
+  if (are_equal({reader, kHeadName, head.shape}, {reader, name, head.shape})) return;
   throw ResourceError(
       fmt::format("[checkpoint] {} and {} differ, but the model ties them; set model.tied (in "
                   "config.json tie_word_embeddings) to false, or take {} out of the file",
@@ -156,7 +168,7 @@ void check_all_are_used(const ShardedReader& reader, const Tensors& tensors,
   for (const std::string& name : reader.names()) {
     if (known.contains(name) || is_constant_buffer(name)) continue;
     if (name == kHeadName) {
-      check_tied_head(reader, state);
+      if (state.rank() == 0) check_tied_head(reader, state);  // reads both tables
       continue;
     }
     throw ResourceError(
@@ -215,7 +227,9 @@ Resumed resume_checkpoint(const Checkpoint& checkpoint, ModelState& state,
                     "another checkpoint",
                     (checkpoint.dir / "state.json").string(), error.what()));
   }
-  load_tensors(ShardedReader(checkpoint.dir, "optimizer"), optimizer_tensors(state), state);
+  const ShardedReader reader(checkpoint.dir, "optimizer");
+  load_tensors(reader, optimizer_tensors(state), state);
+  resumed.bytes_read = reader.bytes_read();
   const auto position = checkpoint.state.data_position.find("train");
   resumed.run.step = checkpoint.state.step;
   resumed.run.tokens = checkpoint.state.tokens;

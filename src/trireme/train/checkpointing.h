@@ -51,9 +51,11 @@ std::filesystem::path save_checkpoint(CheckpointStore* store, const ModelState& 
 struct Resumed {
   RunState run;
   std::vector<std::string> notes;  ///< differences of options and environment; the config wins
+  std::int64_t bytes_read = 0;     ///< of tensor files
 };
-/// Parameters, moments and run state of a verified checkpoint, whatever layout wrote it. Throws
-/// UsageError if the model differs, ResourceError if the files do not hold what they must.
+/// Parameters, moments and run state of a verified checkpoint, whatever layout wrote it. A rank
+/// reads what it holds: masters of its parameters, moments of its shard. Throws UsageError if the
+/// model differs, ResourceError if the files do not hold what they must.
 [[nodiscard]] Resumed resume_checkpoint(const Checkpoint& checkpoint, ModelState& state,
                                         const TrainConfig& config, const Environment& environment);
 

@@ -3,30 +3,73 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstring>
+#include <span>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "trireme/base/bf16.h"
 #include "trireme/base/errors.h"
-#include "trireme/base/units.h"
-#include "trireme/program/replicas.h"
+#include "trireme/program/state_shard.h"
 
 namespace trireme {
 namespace {
 
-/// (rows, columns) row-major → (columns, rows) row-major.
-std::vector<float> transposed(const std::vector<float>& values, std::int64_t rows,
-                              std::int64_t columns) {
-  std::vector<float> out(values.size());
-  for (std::int64_t r = 0; r < rows; ++r) {
-    for (std::int64_t c = 0; c < columns; ++c) {
-      out[static_cast<std::size_t>(c * rows + r)] =
-          values[static_cast<std::size_t>(r * columns + c)];
-    }
+/// What is read from a file at once: 4 MiB in fp32.
+constexpr std::int64_t kPartElems = std::int64_t{1} << 20;
+
+/// Cuts a rectangle into whole rows, or whole columns if these are the rows of the file, of at most
+/// kPartElems elements together (or one).
+std::vector<Rectangle> parts_of(const Rectangle& whole, bool is_transposed_in_file) {
+  const Rectangle in_file = is_transposed_in_file ? whole.transposed() : whole;
+  const std::int64_t num_rows = std::max<std::int64_t>(1, kPartElems / in_file.num_columns);
+  std::vector<Rectangle> parts;
+  for (std::int64_t row = 0; row < in_file.num_rows; row += num_rows) {
+    Rectangle part = in_file;
+    part.first_row += row;
+    part.num_rows = std::min(num_rows, in_file.num_rows - row);
+    parts.push_back(is_transposed_in_file ? part.transposed() : part);
   }
-  return out;
+  return parts;
+}
+
+/// Cuts elements [begin, end) of rows of `num_columns` elements into a part of a row, whole rows
+/// and a part of a row.
+std::vector<Rectangle> rectangles_of(Shard elems, std::int64_t num_columns) {
+  std::vector<Rectangle> rectangles;
+  while (elems.begin < elems.end) {
+    const std::int64_t row = elems.begin / num_columns, column = elems.begin % num_columns;
+    const std::int64_t left = elems.end - elems.begin;
+    const bool is_whole = column == 0 && left >= num_columns;
+    rectangles.push_back(
+        {.first_row = row,
+         .num_rows = is_whole ? left / num_columns : 1,
+         .first_column = column,
+         .num_columns = is_whole ? num_columns : std::min(num_columns - column, left)});
+    elems.begin += rectangles.back().num_elems();
+  }
+  return rectangles;
+}
+
+/// Puts a rectangle's values, row after row, where they belong in the full tensor in file layout.
+void place_part(const Rectangle& part, const float* values, const MatrixShape& shape,
+                std::vector<float>& full) {
+  if (!shape.is_transposed_in_file) {
+    for_each_stretch(part, shape.num_columns, [&](std::int64_t first, std::int64_t count) {
+      std::copy_n(values, count, full.begin() + first);
+      values += count;
+    });
+    return;
+  }
+  for (std::int64_t r = part.first_row; r < part.first_row + part.num_rows; ++r) {
+    for (std::int64_t c = part.first_column; c < part.first_column + part.num_columns; ++c)
+      full[static_cast<std::size_t>(c * shape.num_rows + r)] = *values++;
+  }
+}
+
+template <typename T>
+bool are_finite(std::span<const T> values) {
+  return std::all_of(values.begin(), values.end(),
+                     [](T value) { return std::isfinite(to_float(value)); });
 }
 
 std::string_view buffer_kind(StateKind kind) {
@@ -45,6 +88,21 @@ std::string_view buffer_kind(StateKind kind) {
   return "";
 }
 
+MemoryKind memory_kind(StateKind kind) {
+  switch (kind) {
+    case StateKind::kParameter:
+      return MemoryKind::kParameters;
+    case StateKind::kMaster:
+      return MemoryKind::kMaster;
+    case StateKind::kMoment1:
+    case StateKind::kMoment2:
+      return MemoryKind::kMoments;
+    case StateKind::kGradient:
+      break;
+  }
+  return MemoryKind::kGradients;
+}
+
 }  // namespace
 
 ModelState::ModelState(const Program& program, RankExecutor& executor, int program_index)
@@ -55,16 +113,17 @@ ModelState::ModelState(const Program& program, RankExecutor& executor, int progr
       roots_(roots_of(program)) {}
 
 void ModelState::initialize(std::uint64_t seed) {
-  std::vector<float> values;
-  for (const StateKind kind : weight_kinds()) {
-    for (const StateTensor& tensor : tensors(kind, "", "")) {
-      const std::int64_t first = view(tensor).first_row * row(tensor).row_elems();
-      for (const Run& run : runs_of(tensor)) {
-        values.resize(static_cast<std::size_t>(run.count));
-        init_elems(row(tensor), seed, first + run.begin, values.data(), run.count);
-        write(run, values.data());
-      }
-    }
+  for (const StateTensor& tensor : tensors(StateKind::kParameter, "", "")) {
+    const std::int64_t row_elems = row(tensor).row_elems();
+    fill_pieces(tensor, [&](const Rectangle& part, std::span<float> out) {
+      Rectangle of_root = part;
+      of_root.first_row += view(tensor).first_row;
+      float* next = out.data();
+      for_each_stretch(of_root, row_elems, [&](std::int64_t first, std::int64_t count) {
+        init_elems(row(tensor), seed, first, next, count);
+        next += count;
+      });
+    });
   }
 }
 
@@ -91,6 +150,12 @@ const ParameterView& ModelState::view(const StateTensor& tensor) const {
   return row(tensor).views.at(tensor.view);
 }
 
+MatrixShape ModelState::shape_of(const StateTensor& tensor) const {
+  return {.num_rows = view(tensor).num_rows,
+          .num_columns = row(tensor).row_elems(),
+          .is_transposed_in_file = view(tensor).transposed_in_file};
+}
+
 TensorSpec ModelState::spec_of(const StateTensor& tensor) const {
   std::vector<std::int64_t> shape = row(tensor).shape;
   shape.front() = view(tensor).num_rows;
@@ -108,91 +173,115 @@ StateKind ModelState::held_as(StateKind kind) const {
   return kind == StateKind::kMaster ? weight_kinds().back() : kind;
 }
 
-bool ModelState::is_sharded(StateKind kind) const {
-  return held_as(kind) != StateKind::kParameter && replicas_of(program_.request).is_sharded();
+ModelState::RootPart ModelState::root_part(StateKind kind, int root) const {
+  const std::int64_t all = roots_.elems.at(static_cast<std::size_t>(root));
+  // With ZeRO-2 sums of gradients may have a buffer of their own.
+  const auto sums = program_.find_buffer(root_name("grad_shards", root));
+  const BufferId buffer = kind == StateKind::kGradient && sums
+                              ? *sums
+                              : *program_.find_buffer(root_name(buffer_kind(kind), root));
+  const StateShard shard = state_shard(program_.request, memory_kind(kind));
+  const Shard own = shard_of(all, shard.num_shards, shard.index);
+  const bool is_whole = num_elems(program_, program_.whole(buffer)) == all;
+  // Of a whole root's gradients the own shard alone is complete.
+  const bool is_complete = is_whole && kind != StateKind::kGradient;
+  return {.buffer = buffer,
+          .elems = is_complete ? Shard{.begin = 0, .end = all} : own,
+          .origin = is_whole ? 0 : own.begin};
 }
 
-std::int64_t ModelState::num_elems(const StateTensor& tensor) const {
-  return view(tensor).num_rows * row(tensor).row_elems();
-}
-
-std::vector<ModelState::Run> ModelState::runs_of(const StateTensor& tensor) const {
+std::vector<ModelState::Piece> ModelState::pieces_of(const StateTensor& tensor) const {
   const auto number = static_cast<std::size_t>(tensor.row);
   if (!program_.holds(number)) return {};
-  const ParameterRoots::Row& place = roots_.rows.at(number);
-  const StateKind kind = held_as(tensor.kind);
-  const std::int64_t root_elems = roots_.elems.at(static_cast<std::size_t>(place.root));
-  const BufferId buffer = *program_.find_buffer(root_name(buffer_kind(kind), place.root));
-  const std::int64_t elem_bytes = dtype_bytes(program_.buffer(buffer).dtype);
-  const Replicas replicas = replicas_of(program_.request);
-  Shard owned{.begin = 0, .end = root_elems};
-  if (is_sharded(kind)) owned = shard_of(root_elems, replicas.num_shards, replicas.shard);
-  const bool is_whole = program_.buffer(buffer).bytes == root_elems * elem_bytes;
-  const std::int64_t origin = is_whole ? 0 : owned.begin;
+  const ParameterRoots::Row& at = roots_.rows.at(number);
+  const RootPart part = root_part(held_as(tensor.kind), at.root);
+  const std::int64_t elem_bytes = dtype_bytes(program_.buffer(part.buffer).dtype);
   const ParameterShard shard = model_.shard(number);
   const ParameterView& rows = view(tensor);
-  std::vector<Run> runs;
+  std::vector<Piece> pieces;
   for (const ShardBlock& block : shard.blocks) {
     const std::int64_t first = std::max(block.first_row, rows.first_row);
     const std::int64_t end =
         std::min(block.first_row + block.num_rows, rows.first_row + rows.num_rows);
-    for (std::int64_t r = first; r < end; ++r) {
-      const std::int64_t at =
-          place.offset + (block.shard_row + r - block.first_row) * shard.num_columns;
-      const std::int64_t begin = std::max(at, owned.begin);
-      const std::int64_t stop = std::min(at + shard.num_columns, owned.end);
-      if (begin >= stop) continue;
-      const std::int64_t in_row = block.first_column + begin - at;
-      runs.push_back(
-          {.begin = (r - rows.first_row) * row(tensor).row_elems() + in_row,
-           .count = stop - begin,
-           .range = {buffer, (begin - origin) * elem_bytes, (stop - begin) * elem_bytes}});
+    // Of the root: the block's rows that belong to the view.
+    const std::int64_t begin =
+        at.offset + (block.shard_row + first - block.first_row) * shard.num_columns;
+    const Shard elems{
+        .begin = std::max(begin, part.elems.begin) - begin,
+        .end = std::min(begin + (end - first) * shard.num_columns, part.elems.end) - begin};
+    for (const Rectangle& of_block : rectangles_of(elems, shard.num_columns)) {
+      const std::int64_t offset =
+          begin + of_block.first_row * shard.num_columns + of_block.first_column - part.origin;
+      Rectangle place = of_block;
+      place.first_row += first - rows.first_row;
+      place.first_column += block.first_column;
+      pieces.push_back(
+          {.place = place,
+           .range = {part.buffer, offset * elem_bytes, of_block.num_elems() * elem_bytes}});
     }
   }
-  return runs;
+  return pieces;
 }
 
-void ModelState::read(const Run& run, float* to) const {
-  if (program_.buffer(run.range.buffer).dtype == DType::kBf16) {
-    const auto values = executor_.values<Bf16>(program_index_, run.range);
+void ModelState::read(const Range& range, float* to) const {
+  if (program_.buffer(range.buffer).dtype == DType::kBf16) {
+    const auto values = executor_.values<Bf16>(program_index_, range);
     std::transform(values.begin(), values.end(), to, [](Bf16 value) { return to_float(value); });
   } else {
-    const auto values = executor_.values<float>(program_index_, run.range);
+    const auto values = executor_.values<float>(program_index_, range);
     std::copy(values.begin(), values.end(), to);
   }
 }
 
-void ModelState::write(const Run& run, const float* from) {
-  if (program_.buffer(run.range.buffer).dtype == DType::kBf16) {
-    const auto values = executor_.values<Bf16>(program_index_, run.range);
-    std::transform(from, from + run.count, values.begin(), to_bf16);
+void ModelState::write(const Range& range, const float* from) {
+  if (program_.buffer(range.buffer).dtype == DType::kBf16) {
+    const auto values = executor_.values<Bf16>(program_index_, range);
+    std::transform(from, from + values.size(), values.begin(), to_bf16);
   } else {
-    std::copy_n(from, run.count, executor_.values<float>(program_index_, run.range).begin());
+    const auto values = executor_.values<float>(program_index_, range);
+    std::copy_n(from, values.size(), values.begin());
+  }
+}
+
+/// Stores what `piece` and `part`, whose values are given, have in common.
+void ModelState::write_part(const Piece& piece, const Rectangle& part, const float* values) {
+  const std::int64_t elem_bytes = dtype_bytes(program_.buffer(piece.range.buffer).dtype);
+  Rectangle common = intersection(piece.place, part);
+  if (common.num_elems() == 0) return;
+  const Rectangle all = common;
+  const bool has_whole_rows =
+      all.num_columns == part.num_columns && all.num_columns == piece.place.num_columns;
+  if (!has_whole_rows) common.num_rows = 1;
+  for (; common.first_row < all.first_row + all.num_rows; common.first_row += common.num_rows) {
+    const auto index_in = [&](const Rectangle& within) {
+      return (common.first_row - within.first_row) * within.num_columns + common.first_column -
+             within.first_column;
+    };
+    write({piece.range.buffer, piece.range.offset + index_in(piece.place) * elem_bytes,
+           common.num_elems() * elem_bytes},
+          values + index_in(part));
   }
 }
 
 bool ModelState::is_owner(const StateTensor& tensor, int rank) const {
-  BuildRequest other = program_.request;
-  other.rank = rank;
-  const Replicas replicas = replicas_of(other);
-  const MeshCoord coord = other.layout.mesh().coord_of(rank);
+  BuildRequest request = program_.request;
+  request.rank = rank;
+  const MeshCoord coord = request.layout.mesh().coord_of(rank);
   const int stage = model_.stages_of_row(static_cast<std::size_t>(tensor.row)).front();
   int holder = 0;
   while (!model_.pipeline().holds(holder, stage)) ++holder;
-  return coord.pp == holder &&
-         replicas.rank < (is_sharded(tensor.kind) ? replicas.num_shards : 1) &&
-         (coord.tp == 0 || is_cut(row(tensor).tp_sharding));
+  return coord.pp == holder && (coord.tp == 0 || is_cut(row(tensor).tp_sharding)) &&
+         state_shard(request, memory_kind(held_as(tensor.kind))).is_first_copy;
 }
 
-/// Where the runs go, then their values.
-void ModelState::send_runs(const StateTensor& tensor, Communicator& world) const {
-  std::vector<std::int64_t> places;
+/// Where the pieces go, then their values.
+void ModelState::send_pieces(const StateTensor& tensor, Communicator& world) const {
+  std::vector<Rectangle> places;
   std::vector<float> values;
-  for (const Run& run : runs_of(tensor)) {
-    places.push_back(run.begin);
-    places.push_back(run.count);
-    values.resize(values.size() + static_cast<std::size_t>(run.count));
-    read(run, values.data() + values.size() - run.count);
+  for (const Piece& piece : pieces_of(tensor)) {
+    places.push_back(piece.place);
+    values.resize(values.size() + static_cast<std::size_t>(piece.place.num_elems()));
+    read(piece.range, values.data() + values.size() - piece.place.num_elems());
   }
   const std::int64_t num_places = std::ssize(places);
   world.send(std::as_bytes(std::span(&num_places, 1)), 0, 0);
@@ -201,93 +290,95 @@ void ModelState::send_runs(const StateTensor& tensor, Communicator& world) const
   world.send(std::as_bytes(std::span(values)), 0, 2);
 }
 
-void ModelState::receive_runs(int rank, Communicator& world, std::vector<float>& full) const {
+void ModelState::receive_pieces(const StateTensor& tensor, int rank, Communicator& world,
+                                std::vector<float>& full) const {
   std::int64_t num_places = 0;
   world.recv(std::as_writable_bytes(std::span(&num_places, 1)), rank, 0);
   if (num_places == 0) return;
-  std::vector<std::int64_t> places(static_cast<std::size_t>(num_places));
+  std::vector<Rectangle> places(static_cast<std::size_t>(num_places));
   world.recv(std::as_writable_bytes(std::span(places)), rank, 1);
   std::int64_t num_values = 0;
-  for (std::size_t i = 1; i < places.size(); i += 2) num_values += places[i];
+  for (const Rectangle& place : places) num_values += place.num_elems();
   std::vector<float> values(static_cast<std::size_t>(num_values));
   world.recv(std::as_writable_bytes(std::span(values)), rank, 2);
-  auto next = values.begin();
-  for (std::size_t i = 0; i < places.size(); i += 2) {
-    std::copy_n(next, places[i + 1], full.begin() + places[i]);
-    next += places[i + 1];
+  const float* next = values.data();
+  for (const Rectangle& place : places) {
+    place_part(place, next, shape_of(tensor), full);
+    next += place.num_elems();
   }
 }
 
 std::vector<float> ModelState::gather(const StateTensor& tensor, Communicator* world) const {
-  const int own = program_.request.rank;
-  std::vector<float> full;
-  if (own == 0) full.resize(static_cast<std::size_t>(num_elems(tensor)));
-  for (int rank = 0; rank < program_.request.layout.world(); ++rank) {
-    if (!is_owner(tensor, rank)) continue;
-    if (rank == 0 && own == 0) {
-      for (const Run& run : runs_of(tensor)) read(run, full.data() + run.begin);
-    } else if (own == 0) {
-      receive_runs(rank, *world, full);
-    } else if (own == rank) {
-      send_runs(tensor, *world);
+  const MatrixShape shape = shape_of(tensor);
+  std::vector<float> full, values;
+  if (rank() == 0) full.resize(static_cast<std::size_t>(shape.num_elems()));
+  for (int from = 0; from < program_.request.layout.world(); ++from) {
+    if (!is_owner(tensor, from)) continue;
+    if (from == 0 && rank() == 0) {
+      for (const Piece& piece : pieces_of(tensor)) {
+        values.resize(static_cast<std::size_t>(piece.place.num_elems()));
+        read(piece.range, values.data());
+        place_part(piece.place, values.data(), shape, full);
+      }
+    } else if (rank() == 0) {
+      receive_pieces(tensor, from, *world, full);
+    } else if (rank() == from) {
+      send_pieces(tensor, *world);
     }
   }
-  if (own == 0 && view(tensor).transposed_in_file)
-    return transposed(full, view(tensor).num_rows, row(tensor).row_elems());
   return full;
 }
 
-void ModelState::store(const StateTensor& tensor, const std::vector<float>& values) {
-  const bool is_transposed = view(tensor).transposed_in_file;
-  const std::vector<float> in_root_order =
-      is_transposed ? transposed(values, row(tensor).row_elems(), view(tensor).num_rows) : values;
+void ModelState::fill_pieces(const StateTensor& tensor, const Fill& fill) {
   const bool is_weight = tensor.kind == StateKind::kParameter || tensor.kind == StateKind::kMaster;
+  std::vector<std::vector<Piece>> targets;
   for (const StateKind kind : is_weight ? weight_kinds() : std::vector{tensor.kind}) {
     StateTensor part = tensor;
     part.kind = kind;
-    for (const Run& run : runs_of(part)) write(run, in_root_order.data() + run.begin);
+    targets.push_back(pieces_of(part));
   }
+  std::vector<float> values;
+  for (const Piece& piece : targets.front()) {  // a rank has no master without the parameter
+    for (const Rectangle& part : parts_of(piece.place, view(tensor).transposed_in_file)) {
+      values.resize(static_cast<std::size_t>(part.num_elems()));
+      fill(part, values);
+      for (const std::vector<Piece>& target : targets) {
+        for (const Piece& to : target) write_part(to, part, values.data());
+      }
+    }
+  }
+}
+
+void ModelState::store(const StateTensor& tensor, const std::vector<float>& values) {
+  const MatrixShape shape = shape_of(tensor);
+  TRI_CHECK(std::ssize(values) == shape.num_elems());
+  fill_pieces(tensor, [&](const Rectangle& part, std::span<float> out) {
+    auto next = out.begin();
+    for (std::int64_t r = part.first_row; r < part.first_row + part.num_rows; ++r) {
+      for (std::int64_t c = part.first_column; c < part.first_column + part.num_columns; ++c) {
+        const std::int64_t at =
+            shape.is_transposed_in_file ? c * shape.num_rows + r : r * shape.num_columns + c;
+        *next++ = values[static_cast<std::size_t>(at)];
+      }
+    }
+  });
+}
+
+void ModelState::load(const StateTensor& tensor, const ShardedReader& reader) {
+  const TensorSource source(reader, tensor.name, spec_of(tensor).shape,
+                            view(tensor).transposed_in_file);
+  fill_pieces(tensor, [&](const Rectangle& part, std::span<float> out) { source.read(part, out); });
 }
 
 bool ModelState::has_finite_parameters() const {
-  std::vector<float> values;
-  return std::all_of(
-      program_.parameters.begin(), program_.parameters.end(), [&](const ParameterSlot& slot) {
-        if (slot.parameter.buffer < 0) return true;
-        values.resize(static_cast<std::size_t>(trireme::num_elems(program_, slot.parameter)));
-        read({.count = std::ssize(values), .range = slot.parameter}, values.data());
-        return std::all_of(values.begin(), values.end(),
-                           [](float value) { return std::isfinite(value); });
-      });
-}
-
-std::vector<float> read_tensor(const ShardedReader& reader, const std::string& name,
-                               const std::vector<std::int64_t>& shape) {
-  const TensorInfo& info = reader.at(name);
-  if (info.shape != shape) {
-    throw ResourceError(
-        fmt::format("[checkpoint] tensor {} has shape [{}], the model needs [{}]; check the sizes "
-                    "in [model] or in config.json",
-                    name, fmt::join(info.shape, ", "), fmt::join(shape, ", ")));
+  for (int root = 0; root < num_roots(program_); ++root) {
+    const Range all = program_.whole(*program_.find_buffer(root_name("params", root)));
+    const bool is_bf16 = program_.buffer(all.buffer).dtype == DType::kBf16;
+    if (is_bf16 ? !are_finite<Bf16>(executor_.values<Bf16>(program_index_, all))
+                : !are_finite<float>(executor_.values<float>(program_index_, all)))
+      return false;
   }
-  std::vector<std::byte> raw(static_cast<std::size_t>(info.bytes));
-  reader.read(name, raw);
-  const std::size_t count = raw.size() / static_cast<std::size_t>(dtype_bytes(info.dtype));
-  std::vector<float> values(count);
-  if (info.dtype == DType::kF32) {
-    std::memcpy(values.data(), raw.data(), raw.size());
-  } else if (info.dtype == DType::kBf16) {
-    for (std::size_t i = 0; i < count; ++i) {
-      Bf16 value{};
-      std::memcpy(&value, raw.data() + i * sizeof(Bf16), sizeof(Bf16));
-      values[i] = to_float(value);
-    }
-  } else {
-    throw ResourceError(
-        fmt::format("[checkpoint] tensor {} has type {}; weights must be F32 or BF16", name,
-                    dtype_name(info.dtype)));
-  }
-  return values;
+  return true;
 }
 
 }  // namespace trireme

@@ -12,6 +12,7 @@
 #include "trireme/execute/rank_executor.h"
 #include "trireme/program/local_model.h"
 #include "trireme/program/roots.h"
+#include "trireme/train/tensor_source.h"
 
 namespace trireme {
 
@@ -32,9 +33,7 @@ struct StateTensor {
 };
 
 /// The state of one rank, addressed by full tensors. Of each it has the elements of its stage and
-/// of its tensor-parallel share; with ZeRO-1 moments, masters of
-/// bf16 parameters, and gradients once reduced, are complete only
-/// on the rank that owns the shard.
+/// of its tensor-parallel share; of what ZeRO divides (state_shard) those of its shard.
 class ModelState {
  public:
   /// `executor` runs `program` as its program `program_index`; both outlive this object.
@@ -51,13 +50,15 @@ class ModelState {
   [[nodiscard]] TensorSpec spec_of(const StateTensor& tensor) const;
 
   /// The full tensor in file layout on rank 0 (empty elsewhere). All ranks call it in the same
-  /// order; `world` has all of them, nullptr = a single rank.
+  /// order; `world` has all of them, nullptr = a single rank. Rank 0 needs memory for the tensor
+  /// and the part of one more rank, in fp32; the others for their own part.
   [[nodiscard]] std::vector<float> gather(const StateTensor& tensor, Communicator* world) const;
 
   /// This rank has elements of the tensor.
   [[nodiscard]] bool holds(const StateTensor& tensor) const {
     return program_.holds(static_cast<std::size_t>(tensor.row));
   }
+  [[nodiscard]] int rank() const { return program_.request.rank; }
 
   /// True if every element of this rank's parameters is finite.
   [[nodiscard]] bool has_finite_parameters() const;
@@ -65,30 +66,46 @@ class ModelState {
   /// Stores this rank's part of a full tensor in file layout. Of a parameter or master both are
   /// stored, the parameter rounded to its type.
   void store(const StateTensor& tensor, const std::vector<float>& values);
+  /// The same from the tensor's namesake in a file, of which no other byte is read. Needs some
+  /// 12 MiB, whatever the tensor's size. Errors as TensorSource.
+  void load(const StateTensor& tensor, const ShardedReader& reader);
 
  private:
+  /// A rectangle of a tensor whose elements lie together on this rank, row after row.
+  struct Piece {
+    Rectangle place;
+    Range range = {};
+  };
+  /// The elements of a root that are complete on this rank, in a buffer whose first one is
+  /// `origin`.
+  struct RootPart {
+    BufferId buffer = -1;
+    Shard elems = {};
+    std::int64_t origin = 0;
+  };
+  /// Writes the elements of a rectangle, row after row.
+  using Fill = std::function<void(const Rectangle& part, std::span<float> out)>;
+
   [[nodiscard]] const Parameter& row(const StateTensor& tensor) const;
   [[nodiscard]] const ParameterView& view(const StateTensor& tensor) const;
+  [[nodiscard]] MatrixShape shape_of(const StateTensor& tensor) const;
   /// Parameters, and their masters if they have such.
   [[nodiscard]] std::vector<StateKind> weight_kinds() const;
   /// kParameter for the master of a parameter that is its own.
   [[nodiscard]] StateKind held_as(StateKind kind) const;
-  [[nodiscard]] bool is_sharded(StateKind kind) const;
-  [[nodiscard]] std::int64_t num_elems(const StateTensor& tensor) const;
-  /// Consecutive elements of the full tensor that lie together on this rank.
-  struct Run {
-    std::int64_t begin = 0;
-    std::int64_t count = 0;
-    Range range = {};
-  };
-  [[nodiscard]] std::vector<Run> runs_of(const StateTensor& tensor) const;
+  [[nodiscard]] RootPart root_part(StateKind kind, int root) const;
+  [[nodiscard]] std::vector<Piece> pieces_of(const StateTensor& tensor) const;
+  /// Stores what `fill` says for each part of at most kPartElems elements that this rank holds.
+  void fill_pieces(const StateTensor& tensor, const Fill& fill);
   /// Copies elements of a buffer out of and into the arena, as fp32.
-  void read(const Run& run, float* to) const;
-  void write(const Run& run, const float* from);
+  void read(const Range& range, float* to) const;
+  void write(const Range& range, const float* from);
+  void write_part(const Piece& piece, const Rectangle& part, const float* values);
   /// Of all ranks that hold an element of the tensor, this one hands it over.
   [[nodiscard]] bool is_owner(const StateTensor& tensor, int rank) const;
-  void send_runs(const StateTensor& tensor, Communicator& world) const;
-  void receive_runs(int rank, Communicator& world, std::vector<float>& full) const;
+  void send_pieces(const StateTensor& tensor, Communicator& world) const;
+  void receive_pieces(const StateTensor& tensor, int rank, Communicator& world,
+                      std::vector<float>& full) const;
 
   const Program& program_;
   RankExecutor& executor_;
@@ -96,10 +113,5 @@ class ModelState {
   LocalModel model_;
   ParameterRoots roots_;
 };
-
-/// Reads tensor `name` as fp32; F32 and BF16 files are accepted. ResourceError if it is missing or
-/// its shape differs from `shape`, naming both.
-[[nodiscard]] std::vector<float> read_tensor(const ShardedReader& reader, const std::string& name,
-                                             const std::vector<std::int64_t>& shape);
 
 }  // namespace trireme
