@@ -39,20 +39,6 @@ const HarnessResult& reference(const std::string& model, std::int64_t micro_batc
   return result;
 }
 
-/// Largest difference of two elements, and its tensor.
-TensorError largest_change(const NamedTensors& value, const NamedTensors& reference) {
-  TensorError worst;
-  for (const auto& [name, expected] : reference) {
-    const std::vector<float>& found = value.at(name);
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      const double error =
-          std::abs(static_cast<double>(found[i]) - static_cast<double>(expected[i]));
-      if (!(error <= worst.error)) worst = {.error = error, .name = name};
-    }
-  }
-  return worst;
-}
-
 /// The bound grows with the depth of the model, as rounding does: 4e-6 a layer for gradients.
 void expect_equal_to_rounding(const HarnessResult& run, const HarnessResult& due,
                               std::int64_t num_layers) {
@@ -79,7 +65,7 @@ std::string first_checkpoint(const std::string& model, const Layout& layout,
                              const std::filesystem::path& folder) {
   HarnessOptions options;
   options.steps = 0;
-  options.first_checkpoint = folder;
+  options.checkpoint = folder;
   ModelSpec spec = spec_of(model);
   spec.qkv_bias = spec.qkv_bias && !spec.qk_norm;  // no file format has both
   static_cast<void>(run_steps(spec, layout, kBatch, options));

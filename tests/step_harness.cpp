@@ -123,16 +123,18 @@ class HarnessRank {
   }
 
   void run(HarnessResult& result) {
-    if (!options_.first_checkpoint.empty()) save_first();
-    for (int step = 0; step < options_.steps; ++step) {
+    save_if_due(options_.first_step);
+    for (int i = 0; i < options_.steps; ++i) {
+      const int step = options_.first_step + i;
       set_hyper(step + 1);
       source_.set_step(step);
       if (options_.on_run) options_.on_run(step, true);
       executor_.run(0, {.source = &source_, .seed = options_.seed, .step = step + 1});
       if (options_.on_run) options_.on_run(step, false);
       if (rank_ == 0) report(result);
-      if (step == 0) collect(StateKind::kGradient, "", result.first_gradients);
+      if (i == 0) collect(StateKind::kGradient, "", result.first_gradients);
       if (options_.eval_every > 0 && (step + 1) % options_.eval_every == 0) evaluate(result);
+      save_if_due(step + 1);
     }
     collect(StateKind::kMaster, "", result.weights);
     collect(StateKind::kMoment1, ".m", result.moments);
@@ -149,13 +151,16 @@ class HarnessRank {
   }
 
  private:
-  void save_first() {
+  void save_if_due(int steps_done) {
+    if (options_.checkpoint.empty() || steps_done != options_.checkpoint_step) return;
     std::optional<CheckpointStore> store;
-    if (rank_ == 0) store.emplace(options_.first_checkpoint, Retention{});
+    if (rank_ == 0) store.emplace(options_.checkpoint, Retention{});
     TrainConfig config;
     config.model.spec = train_.request.spec;
     save_checkpoint(store ? &*store : nullptr, state_,
-                    {.config = config, .run = RunState{}, .environment = Environment{}},
+                    {.config = config,
+                     .run = {.step = steps_done, .updates = steps_done},
+                     .environment = Environment{}},
                     resources_.host());
   }
 
@@ -285,6 +290,19 @@ TensorError largest_error(const NamedTensors& value, const NamedTensors& referen
       const double error =
           std::abs(static_cast<double>(found->second[i]) - static_cast<double>(expected[i])) /
           scale;
+      if (!(error <= worst.error)) worst = {.error = error, .name = name};
+    }
+  }
+  return worst;
+}
+
+TensorError largest_change(const NamedTensors& value, const NamedTensors& reference) {
+  TensorError worst;
+  for (const auto& [name, expected] : reference) {
+    const std::vector<float>& found = value.at(name);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const double error =
+          std::abs(static_cast<double>(found[i]) - static_cast<double>(expected[i]));
       if (!(error <= worst.error)) worst = {.error = error, .name = name};
     }
   }

@@ -39,8 +39,11 @@ struct HarnessOptions {
   std::function<void(Program&)> mutate = {};
   /// Called on every rank right before (true) and right after (false) a step runs.
   std::function<void(int step, bool begins)> on_run = {};
-  /// Folder for a checkpoint of the initial state; empty = none.
-  std::filesystem::path first_checkpoint = {};
+  /// Steps that a checkpoint loaded by `fill` has done: the first one here is the next.
+  int first_step = 0;
+  /// Run folder for a checkpoint once `checkpoint_step` steps are done; empty = none.
+  std::filesystem::path checkpoint = {};
+  int checkpoint_step = 0;
   /// Evaluates after each of these many steps; 0 = never.
   int eval_every = 0;
   /// As BuildRequest's.
@@ -83,5 +86,8 @@ struct TensorError {
   std::string name;
 };
 [[nodiscard]] TensorError largest_error(const NamedTensors& value, const NamedTensors& reference);
+
+/// Largest difference of two elements, and its tensor.
+[[nodiscard]] TensorError largest_change(const NamedTensors& value, const NamedTensors& reference);
 
 }  // namespace trireme
