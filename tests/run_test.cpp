@@ -151,6 +151,31 @@ TEST_F(Runs, StopAndResumeAtAnyStepEqualsTheStraightRunInEveryBit) {
   }
 }
 
+// karpathy/llm.c 0bc24c3, huggingface/transformers PR 40691, NVIDIA-NeMo/Megatron-Bridge PR 4601:
+// in later epochs a resumed run skipped data or saw it twice.
+TEST_F(Runs, ResumeInALaterEpochSeesTheSameSamples) {
+  for (const char* const file : {"a.txt", "b.txt"}) {
+    std::ofstream text(folder_ / file);
+    for (int i = 0; i < 15; ++i) text << file << " line " << i * i << "\n";
+  }
+  const std::string texts = (folder_ / "a.txt").string() + "," + (folder_ / "b.txt").string();
+  const auto named = [&](const std::string& name) {
+    return config(name, {{"data.text", texts}, {"run.eval_every", "0"}});
+  };
+  constexpr std::int64_t kStopAfter = 5, kGlobalBatch = 12, kLastSample = 8 * kGlobalBatch;
+  const std::int64_t epoch = TrainData(named("straight")).train().index().num_windows();
+  ASSERT_GT(kStopAfter * kGlobalBatch, epoch);
+  ASSERT_NE(kStopAfter * kGlobalBatch % epoch, 0);
+  ASSERT_GT(kLastSample, 2 * epoch);
+  Recorder straight, first, second;
+  const TrainResult whole = run(named("straight"), straight);
+  first.stop_after = kStopAfter;
+  run(named("stopped"), first);
+  expect_equal_files(whole.checkpoint, run(named("stopped"), second).checkpoint);
+  for (std::size_t i = 0; i < second.steps.size(); ++i)
+    EXPECT_EQ(second.steps[i].loss, straight.steps[kStopAfter + i].loss);
+}
+
 // TensorAuto/OpenTau 185, huggingface/nanotron PR 245: masters and moments passed through bf16.
 TEST_F(Runs, CheckpointsOfBf16HoldMastersAndMomentsInFp32) {
   Recorder recorder;
@@ -355,6 +380,27 @@ TEST_F(Runs, LoadedWeightsMustAllHaveAPlaceAndATiedHeadMustAgree) {
                 .find("has no place in this model"),
             std::string::npos);
   EXPECT_EQ(outcome("buffer", "model.layers.0.self_attn.rotary_emb.inv_freq", 0), "loaded");
+}
+
+// huggingface/transformers 30202, ggml-org/llama.cpp PR 13768: tied models without a head did not
+// load, and untied ones without it got a random one.
+TEST_F(Runs, ATiedTableIsSavedOnceAndAnUntiedModelNeedsItsHead) {
+  const std::vector<ConfigOverride> one_step = {{"run.steps", "1"}, {"lr.warmup_steps", "0"}};
+  std::vector<ConfigOverride> tied = one_step, untied = one_step;
+  tied.emplace_back("model.tied", "true");
+  Recorder recorder;
+  const fs::path saved = run(config("tied", tied), recorder).checkpoint;
+  EXPECT_EQ(ShardedReader(saved).find("lm_head.weight"), std::nullopt);
+  for (auto* const overrides : {&tied, &untied})
+    overrides->emplace_back("model.checkpoint", saved.string());
+  EXPECT_EQ(run(config("tied_again", tied), recorder).run.step, 1);
+  try {
+    static_cast<void>(run(config("untied", untied), recorder));
+    FAIL() << "made a head up";
+  } catch (const ResourceError& error) {
+    EXPECT_NE(std::string(error.what()).find("no tensor \"lm_head.weight\""), std::string::npos)
+        << error.what();
+  }
 }
 
 TEST_F(Runs, DamagedCheckpointsAreNeverReplacedByAFreshStart) {
