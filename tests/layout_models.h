@@ -44,8 +44,16 @@ inline ModelSpec gpt2(std::int64_t max_seq = 16) {
                    .dropout = 0.1});
 }
 
-/// By "llama", "qwen" or "gpt2".
+/// For eight stages.
+inline ModelSpec deep() {
+  ModelSpec spec = llama();
+  spec.layers = 8;
+  return resolved(spec);
+}
+
+/// By "llama", "qwen", "gpt2" or "deep".
 inline ModelSpec spec_of(const std::string& model) {
+  if (model == "deep") return deep();
   return model == "llama" ? llama() : model == "qwen" ? qwen() : gpt2();
 }
 

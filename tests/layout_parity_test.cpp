@@ -261,14 +261,19 @@ std::vector<Case> cases() {
           "dp=2 tp=2 sp=1 zero=3 reduce=micro_batch recompute=selective",
           "pp=2 dp=2 zero=3 schedule=1f1b",
           "pp=2 dp=2 zero=3 schedule=1f1b reshard=always reduce=micro_batch",
-          "pp=4 dp=2 zero=2 schedule=zb-v",
-          "pp=4 dp=2 zero=3 schedule=zb-v reshard=always",
+          "pp=2 dp=2 zero=2 schedule=zb-v",
+          "pp=2 dp=2 zero=3 schedule=zb-v reshard=always",
           "pp=2 dp=2 zero=3 schedule=dualpipe",
           "pp=2 dp=2 tp=2 zero=3 schedule=interleaved:2",
           "pp=2 dp=2 tp=2 sp=1 zero=3 schedule=zb-h1 recompute=full",
           "pp=2 dp=2 tp=2 sp=1 zero=2 reduce=micro_batch schedule=breadth-first:2"}) {
       all.push_back({layout, model, false});
     }
+  }
+  for (const char* const layout :
+       {"pp=4 dp=2 zero=2 schedule=zb-v", "pp=4 dp=2 zero=3 schedule=zb-v reshard=always",
+        "pp=4 dp=2 zero=3 schedule=interleaved:2 recompute=full"}) {
+    all.push_back({layout, "deep", false});
   }
   if (!kIsSanitized) return all;
   std::vector<Case> few;

@@ -147,9 +147,14 @@ class GradientCheck {
       default:
         break;
     }
+    const Use* first = nullptr;
     for (std::size_t u = 0; u < instruction.uses.size(); ++u) {
       const Use& use = instruction.uses[u];
       if (!use.writes() || !step_.has_gradients(use)) continue;
+      if (first == nullptr) first = &use;
+      const bool has_one_mode = is_norm(instruction.part) || instruction.part == Part::kRope;
+      if (has_one_mode && use.access != first->access)
+        return fault("V4", place, use, -1, "in another mode", "one mode for the part's gradients");
       if (auto found = write(place, call, instruction, u)) return found;
     }
     return std::nullopt;

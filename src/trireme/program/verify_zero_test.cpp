@@ -12,11 +12,9 @@ namespace {
 
 /// Two ranks, three micro-batches of an untied model, small buckets.
 Programs at_once() {
-  return trained({.dp = 2,
-                  .zero = 2,
-                  .reduce = GradientReduction::kMicroBatch,
-                  .bucket_mib = 0.001},
-                 3, even_llama());
+  return trained(
+      {.dp = 2, .zero = 2, .reduce = GradientReduction::kMicroBatch, .bucket_mib = 0.001}, 3,
+      even_llama());
 }
 Programs gathered(Reshard reshard = Reshard::kAlways) {
   return trained({.dp = 2, .zero = 3, .reshard = reshard}, 3, even_llama());
@@ -43,15 +41,14 @@ TEST(VerifyZero, AcceptsWhatIsBuilt) {
 // --------------------------------------------------------------------------------------------------
 
 TEST(VerifyV10, RefusesABucketOfAMicroBatchThatIsNotReduced) {
-  EXPECT_EQ(broken(changed(at_once(),
-                           [](Program& p) { drop(p, "micro.next", scatters(p, 0)); })),
+  EXPECT_EQ(broken(changed(at_once(), [](Program& p) { drop(p, "micro.next", scatters(p, 0)); })),
             "V10");
 }
 
 TEST(VerifyV10, RefusesABucketThatIsReducedTwice) {
-  EXPECT_EQ(broken(changed(at_once(),
-                           [](Program& p) { duplicate(p, "micro.next", scatters(p, 1)); })),
-            "V10");
+  EXPECT_EQ(
+      broken(changed(at_once(), [](Program& p) { duplicate(p, "micro.next", scatters(p, 1)); })),
+      "V10");
 }
 
 TEST(VerifyV10, RefusesAShardThatLaterMicroBatchesWriteOver) {
@@ -149,19 +146,18 @@ TEST(VerifyV11, RefusesAGatherOfUpdatedParameters) {
 }
 
 TEST(VerifyV12, RefusesAPartThatWritesGatheredParameters) {
-  EXPECT_EQ(broken(changed(gathered(Reshard::kNever),
-                           [](Program& p) {
-                             const Range place = p.parameters.back().parameter;
-                             body(p, "end").push_back(
-                                 make(Op::kZero, {{Role::kY, Access::kWrite, place}}));
-                             rederive(p);
-                           })),
+  EXPECT_EQ(broken(changed(
+                gathered(Reshard::kNever),
+                [](Program& p) {
+                  const Range place = p.parameters.back().parameter;
+                  body(p, "end").push_back(make(Op::kZero, {{Role::kY, Access::kWrite, place}}));
+                  rederive(p);
+                })),
             "V12");
 }
 
 TEST(VerifyV12, RefusesAShardThatIsNotUpdated) {
-  EXPECT_EQ(broken(changed(gathered(),
-                           [](Program& p) { drop(p, "end", is(Op::kOptStep)); })),
+  EXPECT_EQ(broken(changed(gathered(), [](Program& p) { drop(p, "end", is(Op::kOptStep)); })),
             "V12");
 }
 

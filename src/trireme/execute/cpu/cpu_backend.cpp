@@ -86,11 +86,13 @@ void run_embedding(const PartCall& call) {
                                       call.at<T>(Role::kWeight), call.at<T>(Role::kWeight2),
                                       call.at<T>(Role::kY));
   }
-  kernels::embedding_backward<T>(shape, {.tokens = call.at<const std::int32_t>(Role::kTokens),
-                                         .dh = call.at<T>(Role::kDy),
-                                         .dtable = call.at(Role::kDWeight),
-                                         .dposition = call.at(Role::kDWeight2),
-                                         .accumulate = call.accumulates(Role::kDWeight)});
+  kernels::embedding_backward<T>(shape,
+                                 {.tokens = call.at<const std::int32_t>(Role::kTokens),
+                                  .dh = call.at<T>(Role::kDy),
+                                  .dtable = call.at(Role::kDWeight),
+                                  .dposition = call.at(Role::kDWeight2),
+                                  .accumulate_dtable = call.accumulates(Role::kDWeight),
+                                  .accumulate_dposition = call.accumulates(Role::kDWeight2)});
 }
 
 template <typename T>

@@ -75,10 +75,10 @@ void embedding_backward(const EmbeddingShape& shape,
   if (args.dtable != nullptr) check_tokens(shape, args.tokens);
   if (args.dposition != nullptr) check_positions(shape);
   const std::int64_t hidden = shape.hidden;
-  if (!args.accumulate) {
-    if (args.dtable != nullptr) fill_zero(args.dtable, shape.vocab * hidden);
-    if (args.dposition != nullptr) fill_zero(args.dposition, shape.max_positions * hidden);
-  }
+  if (args.dtable != nullptr && !args.accumulate_dtable)
+    fill_zero(args.dtable, shape.vocab * hidden);
+  if (args.dposition != nullptr && !args.accumulate_dposition)
+    fill_zero(args.dposition, shape.max_positions * hidden);
   // A thread owns columns, not tokens: then every row sees its tokens in ascending order.
   constexpr std::int64_t kGrainColumns = 64;
   parallel_ranges(hidden, kGrainColumns, [&](Range columns) {

@@ -39,7 +39,8 @@ struct EmbeddingBackward {
   const T* dh = nullptr;                 ///< [N,C]
   float* dtable = nullptr;               ///< [V,C], or nullptr: not wanted (frozen)
   float* dposition = nullptr;            ///< [S,C], or nullptr
-  bool accumulate = false;               ///< false: both tables are zeroed first
+  bool accumulate_dtable = false;        ///< false: it is zeroed first
+  bool accumulate_dposition = false;     ///< likewise
 };
 
 /// Adds dh to the rows that forward read; a token outside a shard adds nothing to dtable. Each row

@@ -51,9 +51,10 @@ TEST(Embedding, AccumulateKeepsWhatIsThere) {
   Floats once(35), twice(35);
   embedding_backward(kShape, {.tokens = kTokens.data(), .dh = dh.data(), .dtable = once.data()});
   embedding_backward(kShape, {.tokens = kTokens.data(), .dh = dh.data(), .dtable = twice.data()});
-  embedding_backward(
-      kShape,
-      {.tokens = kTokens.data(), .dh = dh.data(), .dtable = twice.data(), .accumulate = true});
+  embedding_backward(kShape, {.tokens = kTokens.data(),
+                              .dh = dh.data(),
+                              .dtable = twice.data(),
+                              .accumulate_dtable = true});
   expect_near(
       twice,
       [&] {

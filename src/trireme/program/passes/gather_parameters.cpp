@@ -1,5 +1,5 @@
-// ZeRO-3: each rank has a shard of every unit's parameters (a layer, the embedding, the end); all of
-// a unit are there while it computes.
+// ZeRO-3: each rank has a shard of every unit's parameters (a layer, the embedding, the end); all
+// of a unit are there while it computes.
 #include <algorithm>
 #include <cstddef>
 #include <map>

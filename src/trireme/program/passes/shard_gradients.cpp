@@ -1,5 +1,5 @@
-// ZeRO-2: within the backward pass of a micro-batch each bucket is reduced as soon as it is complete
-// and added to the shard that this rank keeps.
+// ZeRO-2: within the backward pass of a micro-batch each bucket is reduced as soon as it is
+// complete and added to the shard that this rank keeps.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -29,7 +29,8 @@ std::optional<std::size_t> last_writer(const Template& item, BufferId buffer) {
   return last;
 }
 
-/// Within a micro-batch the first writer of each gradient writes, later ones (chunks of tokens) add.
+/// Within a micro-batch the first writer of each gradient writes, later ones (chunks of tokens)
+/// add.
 void add_after_first_write(Template& item, BufferId grads) {
   std::set<std::int64_t> written;
   for (Instruction& instruction : item.instructions) {
@@ -42,9 +43,9 @@ void add_after_first_write(Template& item, BufferId grads) {
 
 /// One of the rows whose gradients are in the buffer.
 std::size_t first_row(const Program& program, BufferId grads) {
-  const auto found = std::find_if(
-      program.parameters.begin(), program.parameters.end(),
-      [grads](const ParameterSlot& slot) { return slot.gradient.buffer == grads; });
+  const auto found =
+      std::find_if(program.parameters.begin(), program.parameters.end(),
+                   [grads](const ParameterSlot& slot) { return slot.gradient.buffer == grads; });
   TRI_CHECK(found != program.parameters.end());
   return static_cast<std::size_t>(found - program.parameters.begin());
 }
@@ -59,8 +60,8 @@ std::vector<Instruction> reductions(const Program& program, const LocalModel& mo
     for (const std::string_view group : model.gradient_groups(row))
       all.push_back(sum_of_gradient(program, row, group));
   }
-  Instruction reduction = reduce_scatter(program, program.whole(grads), program.whole(shard),
-                                         replicas.shard_group);
+  Instruction reduction =
+      reduce_scatter(program, program.whole(grads), program.whole(shard), replicas.shard_group);
   reduction.find(Role::kData)->access = Access::kReadWrite;  // its own part gathers the sum
   reduction.comm->dtype = program.request.reduce;
   all.push_back(std::move(reduction));
@@ -84,9 +85,8 @@ void shard_gradients(Program& program, const LocalModel& model) {
       const auto last = last_writer(item, grads);
       if (!last) continue;
       add_after_first_write(item, grads);
-      item.instructions.insert(
-          item.instructions.begin() + static_cast<std::ptrdiff_t>(*last) + 1, behind.begin(),
-          behind.end());
+      item.instructions.insert(item.instructions.begin() + static_cast<std::ptrdiff_t>(*last) + 1,
+                               behind.begin(), behind.end());
     }
   }
 }

@@ -71,7 +71,8 @@ class BucketSharing {
                                                .kind = MemoryKind::kCommunication,
                                                .content = Content::kStep,
                                                .bytes = slots_[s].bytes});
-      for (const BufferId bucket : slots_[s].buckets) moved[static_cast<std::size_t>(bucket)] = {id, 0, 0};
+      for (const BufferId bucket : slots_[s].buckets)
+        moved[static_cast<std::size_t>(bucket)] = {id, 0, 0};
     }
     moved.resize(program_.buffers.size());
     move_buffers(program_, moved);
@@ -95,8 +96,8 @@ class BucketSharing {
     const auto size_class = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(bytes)));
     std::optional<std::size_t> best;
     for (std::size_t s = 0; s < slots_.size(); ++s) {
-      const bool is_free = s != latest_ && slots_[s].size_class == size_class &&
-                           slots_[s].busy_until <= life.first;
+      const bool is_free =
+          s != latest_ && slots_[s].size_class == size_class && slots_[s].busy_until <= life.first;
       if (is_free && (!best || slots_[s].busy_until < slots_[*best].busy_until)) best = s;
     }
     if (!best) {
