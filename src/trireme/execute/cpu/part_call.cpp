@@ -29,7 +29,7 @@ kernels::EmbeddingShape PartCall::embedding_shape() const {
           .hidden = spec().hidden,
           .vocab = spec().vocab,
           .max_positions = spec().is_llama() ? 0 : spec().max_seq,
-          .first_position = cached_tokens(),
+          .pieces = {.first = cached_tokens()},
           .first_row = model_.first_vocab_row(),
           .is_shard = program_.request.layout.tp > 1};
 }
@@ -58,7 +58,7 @@ kernels::AttentionShape PartCall::attention_shape() const {
   kernels::AttentionShape shape = trireme::attention_shape(program_, model_);
   if (program_.kind == ProgramKind::kDecode) {
     shape.kv_len = cached_tokens() + 1;
-    shape.query_offset = cached_tokens();
+    shape.queries.first = cached_tokens();
   }
   return shape;
 }

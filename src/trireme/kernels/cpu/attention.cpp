@@ -7,10 +7,12 @@ namespace {
 
 void check(const AttentionShape& shape, const DropoutSite& dropout) {
   TRI_CHECK(shape.kv_heads >= 1 && shape.heads % shape.kv_heads == 0);
-  TRI_CHECK(shape.query_offset >= 0 && shape.kv_len >= 1 && shape.kv_len <= shape.cache_rows);
+  TRI_CHECK(shape.kv_len >= 1 && shape.kv_len <= shape.cache_rows);
+  TRI_CHECK(shape.queries.num_tokens(shape.seq_len) == shape.seq_len);
+  // Other ranks' keys are taken for pieces of two, as the queries are.
+  TRI_CHECK(shape.num_key_ranks == 1 || (shape.queries.is_cut() && shape.kv_len == shape.seq_len));
+  TRI_CHECK(shape.keys.num_tokens(shape.kv_len) == shape.kv_len);
   TRI_CHECK(dropout.p >= 0 && dropout.p < 1);
-  // A dropout group is a run of kAttentionBlock positions: a tile must be one group.
-  TRI_CHECK(dropout.p == 0 || shape.query_offset % kAttentionBlock == 0);
 }
 
 /// Scratch of the calling OpenMP thread, in floats.
@@ -24,7 +26,8 @@ std::int64_t forward_elems(const AttentionShape& shape) {
 }
 template <typename T>
 std::int64_t backward_elems(const AttentionShape& shape) {
-  return attention_backward_scratch_elems(shape.head_dim, shape.kv_len, std::is_same_v<T, Bf16>);
+  return attention_backward_scratch_elems(shape.head_dim, shape.num_keys(),
+                                          std::is_same_v<T, Bf16>);
 }
 
 std::int64_t scratch_bytes(std::int64_t elems, int num_threads) {
@@ -34,9 +37,10 @@ std::int64_t scratch_bytes(std::int64_t elems, int num_threads) {
 }  // namespace
 
 double attention_forward_flops(const AttentionShape& shape) {
+  TRI_CHECK(!shape.queries.is_cut() && !shape.keys.is_cut() && shape.num_key_ranks == 1);
   double pairs = 0;
   for (std::int64_t i = 0; i < shape.seq_len; ++i) {
-    pairs += static_cast<double>(std::min(shape.kv_len, shape.query_offset + i + 1));
+    pairs += static_cast<double>(std::min(shape.kv_len, shape.queries.position(i) + 1));
   }
   return 4.0 * pairs * static_cast<double>(shape.batch * shape.heads * shape.head_dim);
 }
@@ -51,14 +55,14 @@ void attention_forward(const AttentionShape& shape,
                        const std::type_identity_t<AttentionForward<T>>& args,
                        const IsaKernels& isa) {
   check(shape, args.dropout);
-  const std::int64_t num_blocks = div_ceil(shape.seq_len, kAttentionBlock);
+  const std::int64_t num_blocks = attention_num_blocks(shape);
   const std::int64_t scratch_elems = forward_elems<T>(shape);
   parallel_for(shape.batch * shape.heads * num_blocks, [&](std::int64_t index) {
     const std::int64_t head_index = index / num_blocks;
     isa.typed<T>().attention_forward(shape, args,
                                      {.sample = head_index / shape.heads,
                                       .head = head_index % shape.heads,
-                                      .query_begin = index % num_blocks * kAttentionBlock,
+                                      .block = index % num_blocks,
                                       .scratch = thread_scratch(args.scratch, scratch_elems)});
   });
 }

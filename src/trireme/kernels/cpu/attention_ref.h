@@ -45,7 +45,7 @@ inline void for_each_query(const AttentionShape& s,
         const std::int64_t row = (b * s.heads + h) * s.seq_len + t;
         const std::int64_t kv_head = h / (s.heads / s.kv_heads);
         body({b, h, t, row * s.head_dim, (b * s.kv_heads + kv_head) * s.cache_rows * s.head_dim,
-              ((b * s.seq_len + t) * s.heads + h) * s.head_dim, row, s.query_offset + t});
+              ((b * s.seq_len + t) * s.heads + h) * s.head_dim, row, s.queries.position(t)});
       }
     }
   }

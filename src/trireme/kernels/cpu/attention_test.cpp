@@ -155,7 +155,7 @@ TEST_P(AttentionTest, CachedDecodingEqualsTheFullSequence) {
   step.seq_len = 3;
   step.cache_rows = 90;
   step.kv_len = 70;
-  step.query_offset = 67;
+  step.queries.first = 67;
   Case last(step);
   std::fill(last.k.begin(), last.k.end(), std::numeric_limits<float>::quiet_NaN());
   std::fill(last.v.begin(), last.v.end(), std::numeric_limits<float>::quiet_NaN());

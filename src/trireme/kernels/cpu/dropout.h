@@ -1,10 +1,11 @@
-// Dropout whose mask is a pure function of (key, global sample, token, channel), so that every
+// Dropout whose mask is a pure function of (key, global sample, position, channel), so that every
 // layout and every recomputation draws the same one. Letters: N tokens of the run, B samples of the
 // micro-batch, T seq_len, C channels. The type T is float or Bf16.
 #pragma once
 
 #include <cstdint>
 
+#include "trireme/base/token_pieces.h"
 #include "trireme/kernels/cpu/isa.h"
 
 namespace trireme::kernels {
@@ -17,17 +18,19 @@ struct DropoutSite {
 };
 
 /// x is [N,C], a run of the B*T tokens of the micro-batch, which need not begin or end with a
-/// sample: row n is token (first_token + n) % T of sample (first_token + n) / T.
+/// sample: row n is token t = (first_token + n) % T of sample (first_token + n) / T, at position(t)
+/// of `pieces`.
 struct DropoutShape {
   std::int64_t num_tokens = 0;
   std::int64_t seq_len = 0;
   std::int64_t channels = 0;
   std::int64_t first_token = 0;
+  TokenPieces pieces = {};
 };
 
 /// out = mask * x / (1 - p); `out` may be `x`. The mask keeps where uniform >= p: Philox4x32-10
-/// with counter {16*(c/64) + c%16, token, sample} and word (c/16)%4, the same for all instruction
-/// sets.
+/// with counter {16*(c/64) + c%16, position, sample} and word (c/16)%4, the same for all
+/// instruction sets.
 template <typename T>
 void dropout_forward(const DropoutShape& shape, const DropoutSite& site, const T* x, T* out,
                      const IsaKernels& isa = isa_kernels());

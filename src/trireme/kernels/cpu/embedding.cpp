@@ -18,12 +18,12 @@ void check_tokens(const EmbeddingShape& shape, const std::int32_t* tokens) {
 }
 
 void check_positions(const EmbeddingShape& shape) {
-  TRI_CHECK(shape.first_position >= 0 &&
-            shape.first_position + shape.seq_len <= shape.max_positions);
+  TRI_CHECK(shape.pieces.first >= 0 &&
+            shape.pieces.position(shape.seq_len - 1) < shape.max_positions);
 }
 
 std::int64_t position_of(const EmbeddingShape& shape, std::int64_t n) {
-  return shape.first_position + (shape.first_token + n) % shape.seq_len;
+  return shape.pieces.position((shape.first_token + n) % shape.seq_len);
 }
 
 template <typename T>

@@ -5,17 +5,19 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "trireme/base/token_pieces.h"
+
 namespace trireme::kernels {
 
-/// Token n (of num_tokens = B*T, token-major) sits at position first_position + (first_token + n) %
-/// seq_len.
+/// Token n (of num_tokens = B*T, token-major) sits at position(t) of `pieces`, where t is
+/// (first_token + n) % seq_len.
 struct EmbeddingShape {
   std::int64_t num_tokens = 0;
   std::int64_t seq_len = 0;
   std::int64_t hidden = 0;
   std::int64_t vocab = 0;
   std::int64_t max_positions = 0;  ///< rows of the position table; 0 when there is none
-  std::int64_t first_position = 0;
+  TokenPieces pieces = {};
   std::int64_t first_token = 0;  ///< of a run of flattened tokens: number of its row 0
   std::int64_t first_row = 0;    ///< vocabulary row of row 0 of the table
   bool is_shard = false;  ///< tokens outside [first_row, first_row + V) belong to other ranks

@@ -11,7 +11,7 @@ constexpr EmbeddingShape kShape = {.num_tokens = 6,
                                    .hidden = 7,
                                    .vocab = 5,
                                    .max_positions = 9,
-                                   .first_position = 4};
+                                   .pieces = {.first = 4}};
 const std::vector<std::int32_t> kTokens = {4, 0, 4, 1, 4, 0};
 
 TEST(Embedding, RowsAreTokenPlusPosition) {

@@ -23,13 +23,19 @@ struct Range {
 /// One block of queries of one head (forward), or one kv head (backward).
 struct AttentionItem {
   std::int64_t sample = 0;
-  std::int64_t head = 0;         ///< query head (forward) or kv head (backward)
-  std::int64_t query_begin = 0;  ///< forward only; a multiple of kAttentionBlock
-  float* scratch = nullptr;      ///< of the calling thread
+  std::int64_t head = 0;     ///< query head (forward) or kv head (backward)
+  std::int64_t block = 0;    ///< of queries; forward only
+  float* scratch = nullptr;  ///< of the calling thread
 };
 
-/// Queries and keys a tile; also the run of queries that one dropout group covers.
+/// Queries and keys a tile; also the run of positions that one dropout group covers.
 constexpr std::int64_t kAttentionBlock = 64;
+
+/// Blocks of queries of one head; none reaches over two pieces.
+[[nodiscard]] inline std::int64_t attention_num_blocks(const AttentionShape& shape) {
+  if (!shape.queries.is_cut()) return (shape.seq_len + kAttentionBlock - 1) / kAttentionBlock;
+  return (shape.queries.piece_tokens + kAttentionBlock - 1) / kAttentionBlock * 2;
+}
 
 /// Where a token's loss and, with `grad_scale`, its gradient come from.
 template <typename T>
@@ -135,10 +141,10 @@ extern const IsaKernels kAvx512Kernels;
   return kAttentionBlock * (2 * head_dim + kAttentionBlock + 4 + copies);
 }
 [[nodiscard]] constexpr std::int64_t attention_backward_scratch_elems(std::int64_t head_dim,
-                                                                      std::int64_t kv_len,
+                                                                      std::int64_t num_keys,
                                                                       bool is_bf16) {
   const std::int64_t copies = is_bf16 ? 4 * head_dim : 0,
-                     sums = is_bf16 ? 2 * kv_len * head_dim : 0;
+                     sums = is_bf16 ? 2 * num_keys * head_dim : 0;
   return kAttentionBlock * (3 * head_dim + 3 * kAttentionBlock + 4 + copies) + sums;
 }
 
