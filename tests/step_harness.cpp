@@ -41,14 +41,14 @@ class HarnessSource final : public BatchSource {
  public:
   HarnessSource(const Program& program, const HarnessOptions& options)
       : program_(program), options_(options) {
-    const Layout& layout = program.request.layout;
-    cut_ = {.micro_batch = program.request.batch.micro_batch,
-            .dp = layout.dp,
-            .dp_rank = layout.mesh().coord_of(program.request.rank).dp};
+    const BuildRequest& request = program.request;
+    cut_ = batch_cut(request.layout, request.batch, request.rank);
+    all_tokens_.resize(static_cast<std::size_t>(request.batch.seq));
+    all_labels_.resize(all_tokens_.size());
   }
   void set_step(int step) {
     step_ = step;
-    const auto seq = static_cast<std::size_t>(program_.request.batch.seq);
+    const auto seq = static_cast<std::size_t>(cut_.seq);
     std::vector<std::int32_t> tokens(seq), labels(seq);
     num_valid_tokens_ = 0;
     for (int micro_batch = 0; micro_batch < program_.num_micro_batches; ++micro_batch) {
@@ -62,7 +62,7 @@ class HarnessSource final : public BatchSource {
   }
 
   void load(int micro_batch, const MicroBatch& out) override {
-    const auto seq = static_cast<std::size_t>(program_.request.batch.seq);
+    const auto seq = static_cast<std::size_t>(cut_.seq);
     for (std::size_t b = 0; b < static_cast<std::size_t>(cut_.micro_batch); ++b) {
       const std::int64_t sample = step_ * program_.request.batch.global_batch +
                                   cut_.row(micro_batch, static_cast<std::int64_t>(b));
@@ -77,15 +77,27 @@ class HarnessSource final : public BatchSource {
   [[nodiscard]] std::int64_t num_valid_tokens() const override { return num_valid_tokens_; }
 
  private:
-  void fill(std::int64_t sample, std::span<std::int32_t> tokens,
-            std::span<std::int32_t> labels) const {
-    if (options_.sample) return options_.sample(sample, tokens, labels);
-    default_sample(program_.request.spec.vocab, sample, tokens, labels);
+  /// The rank's positions of the whole sequence.
+  void fill(std::int64_t sample, std::span<std::int32_t> tokens, std::span<std::int32_t> labels) {
+    if (options_.sample) {
+      options_.sample(sample, all_tokens_, all_labels_);
+    } else {
+      default_sample(program_.request.spec.vocab, sample, all_tokens_, all_labels_);
+    }
+    const auto take = [&](const std::vector<std::int32_t>& all, std::span<std::int32_t> own) {
+      for (std::size_t t = 0; t < own.size(); ++t) {
+        const std::int64_t position = cut_.pieces.position(static_cast<std::int64_t>(t));
+        own[t] = all[static_cast<std::size_t>(position)];
+      }
+    };
+    take(all_tokens_, tokens);
+    take(all_labels_, labels);
   }
 
   const Program& program_;
   const HarnessOptions& options_;
   BatchCut cut_;
+  std::vector<std::int32_t> all_tokens_, all_labels_;  ///< of one sequence
   int step_ = 0;
   std::int64_t num_valid_tokens_ = 0;
 };

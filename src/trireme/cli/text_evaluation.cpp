@@ -44,11 +44,7 @@ EvaluationResult evaluate_text(const EvaluationRequest& request, const EvalBatch
     RankExecutor& executor = resources.executor();
     ModelState state(program, executor, 0);
     load_weights(request.model.path, state);
-    EvalSource source(batches,
-                      {.micro_batch = request.batch.micro_batch,
-                       .dp = layout.dp,
-                       .dp_rank = layout.mesh().coord_of(rank).dp},
-                      request.batch.seq, program.num_micro_batches);
+    EvalSource source(batches, batch_cut(layout, request.batch, rank), program.num_micro_batches);
     executor.run(0, {.source = &source});
     if (rank != 0) return;  // the loss is summed over all ranks already
     const auto tokens = executor.scalar<double>(0, "num_tokens");

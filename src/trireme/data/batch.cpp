@@ -25,9 +25,9 @@ void check_arrays(std::span<const std::int32_t> tokens, std::span<const std::int
 
 /// Row `row` of a [B, T] array; empty of one that is not wanted.
 std::span<std::int32_t> row_of(std::span<std::int32_t> array_bt, std::size_t row,
-                               std::int64_t seq_len) {
+                               std::int64_t num_tokens) {
   if (array_bt.empty()) return {};
-  const auto length = narrow<std::size_t>(seq_len);
+  const auto length = narrow<std::size_t>(num_tokens);
   return array_bt.subspan(row * length, length);
 }
 
@@ -79,14 +79,24 @@ WindowTable::WindowTable(const Corpus& corpus, Split split, std::int64_t seq_len
 }
 
 void WindowTable::fill(std::int64_t window, std::span<std::int32_t> tokens_t,
-                       std::span<std::int32_t> labels_t) const {
+                       std::span<std::int32_t> labels_t, const TokenPieces& pieces) const {
   TRI_CHECK(window >= 0 && window < num_windows());
-  check_arrays(tokens_t, labels_t, seq_len_);
+  const std::int64_t num_tokens = pieces.num_tokens(seq_len_);
+  TRI_CHECK(pieces.position(0) >= 0 && pieces.position(num_tokens - 1) < seq_len_);
+  check_arrays(tokens_t, labels_t, num_tokens);
   const auto next_file = std::upper_bound(first_window_.begin(), first_window_.end(), window);
   const auto file = static_cast<int>(next_file - first_window_.begin()) - 1;
   const std::int64_t first = (window - *(next_file - 1)) * seq_len_;
-  if (!tokens_t.empty()) corpus_.read(file, split_, first, tokens_t);
-  if (!labels_t.empty()) corpus_.read(file, split_, first + 1, labels_t);
+  if (!tokens_t.empty()) read(file, first, pieces, tokens_t);
+  if (!labels_t.empty()) read(file, first + 1, pieces, labels_t);
+}
+
+void WindowTable::read(int file, std::int64_t first, const TokenPieces& pieces,
+                       std::span<std::int32_t> out) const {
+  if (!pieces.is_cut()) return corpus_.read(file, split_, first + pieces.first, out);
+  const auto half = narrow<std::size_t>(pieces.piece_tokens);
+  corpus_.read(file, split_, first + pieces.first, out.first(half));
+  corpus_.read(file, split_, first + pieces.second, out.subspan(half));
 }
 
 TrainBatches::TrainBatches(const Corpus& corpus, TrainBatchOptions options)
@@ -95,11 +105,12 @@ TrainBatches::TrainBatches(const Corpus& corpus, TrainBatchOptions options)
 }
 
 void TrainBatches::fill(std::span<const std::int64_t> samples, std::span<std::int32_t> tokens_bt,
-                        std::span<std::int32_t> labels_bt) const {
-  check_arrays(tokens_bt, labels_bt, std::ssize(samples) * windows_.seq_len());
+                        std::span<std::int32_t> labels_bt, const TokenPieces& pieces) const {
+  const std::int64_t num_tokens = pieces.num_tokens(windows_.seq_len());
+  check_arrays(tokens_bt, labels_bt, std::ssize(samples) * num_tokens);
   for (std::size_t row = 0; row < samples.size(); ++row) {
-    windows_.fill(index_.window_of(samples[row]), row_of(tokens_bt, row, windows_.seq_len()),
-                  row_of(labels_bt, row, windows_.seq_len()));
+    windows_.fill(index_.window_of(samples[row]), row_of(tokens_bt, row, num_tokens),
+                  row_of(labels_bt, row, num_tokens), pieces);
   }
 }
 
@@ -117,13 +128,14 @@ EvalBatches::EvalBatches(const Corpus& corpus, Split split, std::int64_t seq_len
 }
 
 void EvalBatches::fill(std::span<const std::int64_t> windows, std::span<std::int32_t> tokens_bt,
-                       std::span<std::int32_t> labels_bt) const {
-  check_arrays(tokens_bt, labels_bt, std::ssize(windows) * windows_.seq_len());
+                       std::span<std::int32_t> labels_bt, const TokenPieces& pieces) const {
+  const std::int64_t num_tokens = pieces.num_tokens(windows_.seq_len());
+  check_arrays(tokens_bt, labels_bt, std::ssize(windows) * num_tokens);
   for (std::size_t row = 0; row < windows.size(); ++row) {
-    const auto tokens_t = row_of(tokens_bt, row, windows_.seq_len());
-    const auto labels_t = row_of(labels_bt, row, windows_.seq_len());
+    const auto tokens_t = row_of(tokens_bt, row, num_tokens);
+    const auto labels_t = row_of(labels_bt, row, num_tokens);
     if (windows[row] < num_windows_) {
-      windows_.fill(windows[row], tokens_t, labels_t);
+      windows_.fill(windows[row], tokens_t, labels_t, pieces);
     } else {
       std::fill(tokens_t.begin(), tokens_t.end(), 0);
       std::fill(labels_t.begin(), labels_t.end(), kIgnoredLabel);

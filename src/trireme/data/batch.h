@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "trireme/base/token_pieces.h"
 #include "trireme/data/corpus.h"
 #include "trireme/data/sample_index.h"
 
@@ -26,12 +27,16 @@ class WindowTable {
 
   [[nodiscard]] std::int64_t num_windows() const { return first_window_.back(); }
   [[nodiscard]] std::int64_t seq_len() const { return seq_len_; }
-  /// Fills token t and label t (= token t + 1) of one window; a span has seq_len elements, or
-  /// none if it is not wanted.
-  void fill(std::int64_t window, std::span<std::int32_t> tokens_t,
-            std::span<std::int32_t> labels_t) const;
+  /// Fills token t and label t (= token t + 1) of one window, for the positions t of `pieces`; a
+  /// span has as many elements as they have tokens of seq_len, or none if it is not wanted.
+  void fill(std::int64_t window, std::span<std::int32_t> tokens_t, std::span<std::int32_t> labels_t,
+            const TokenPieces& pieces = {}) const;
 
  private:
+  /// Fills `out` with the tokens at the positions of `pieces`, of the run that begins at `first`.
+  void read(int file, std::int64_t first, const TokenPieces& pieces,
+            std::span<std::int32_t> out) const;
+
   const Corpus& corpus_;
   Split split_;
   std::int64_t seq_len_;
@@ -53,10 +58,10 @@ class TrainBatches {
   TrainBatches(const Corpus& corpus, TrainBatchOptions options);
 
   [[nodiscard]] const SampleIndex& index() const { return index_; }
-  /// Fills row b of [B, T] with samples[b], B = samples.size(), T = seq_len; an empty array is not
-  /// wanted.
+  /// Fills row b of [B, T] with samples[b], B = samples.size(), T = the tokens of `pieces`; an
+  /// empty array is not wanted.
   void fill(std::span<const std::int64_t> samples, std::span<std::int32_t> tokens_bt,
-            std::span<std::int32_t> labels_bt) const;
+            std::span<std::int32_t> labels_bt, const TokenPieces& pieces = {}) const;
 
  private:
   WindowTable windows_;
@@ -75,10 +80,11 @@ class EvalBatches {
   [[nodiscard]] std::int64_t num_windows() const { return num_windows_; }
   /// Valid labels of one evaluation.
   [[nodiscard]] std::int64_t num_tokens() const { return num_windows_ * windows_.seq_len(); }
-  /// Fills row b of [B, T] with windows[b]; an empty array is not wanted. Rows at and beyond
-  /// num_windows(), which pad the last batch, get token 0 and kIgnoredLabel.
+  /// Fills row b of [B, T] with windows[b], T = the tokens of `pieces`; an empty array is not
+  /// wanted. Rows at and beyond num_windows(), which pad the last batch, get token 0 and
+  /// kIgnoredLabel.
   void fill(std::span<const std::int64_t> windows, std::span<std::int32_t> tokens_bt,
-            std::span<std::int32_t> labels_bt) const;
+            std::span<std::int32_t> labels_bt, const TokenPieces& pieces = {}) const;
 
  private:
   WindowTable windows_;

@@ -84,6 +84,20 @@ TEST(WindowTable, LabelsAreTheNextTokensAndWindowsShareTheBoundary) {
   EXPECT_EQ(labels_t, (Tokens{'f', 'g', 'h', 'i'}));
 }
 
+TEST(WindowTable, FillsThePiecesOfOneRank) {
+  const TestFolder folder;
+  const Corpus corpus({folder.write("a.txt", "abcdefghijklmnopq")}, 0.0);
+  const WindowTable table(corpus, Split::kTrain, 8);
+  Tokens tokens_t(4);
+  Tokens labels_t(4);
+  table.fill(1, tokens_t, labels_t, zigzag_pieces(8, 2, 0));
+  EXPECT_EQ(tokens_t, (Tokens{'i', 'j', 'o', 'p'}));
+  EXPECT_EQ(labels_t, (Tokens{'j', 'k', 'p', 'q'}));
+  table.fill(1, tokens_t, labels_t, zigzag_pieces(8, 2, 1));
+  EXPECT_EQ(tokens_t, (Tokens{'k', 'l', 'm', 'n'}));
+  EXPECT_EQ(labels_t, (Tokens{'l', 'm', 'n', 'o'}));
+}
+
 TEST(WindowTable, NoWindowCrossesFiles) {
   const TestFolder folder;
   const Corpus corpus({folder.write("a.txt", "abcdef"), folder.write("b.txt", "uvwxyz")}, 0.0);

@@ -75,9 +75,7 @@ class RankRun {
         config_(shared.config),
         program_(shared.plan.program(rank, kTrain)),
         rank_(rank),
-        cut_{.micro_batch = config_.batch.micro_batch,
-             .dp = config_.layout.dp,
-             .dp_rank = config_.layout.mesh().coord_of(rank).dp},
+        cut_(batch_cut(config_.layout, config_.batch, rank)),
         resources_(shared.plan.ranks.at(static_cast<std::size_t>(rank)), shared.world, rank,
                    {.num_threads = shared.plan.threads_per_rank,
                     .resets_affinity = shared.options.resets_affinity,
@@ -88,7 +86,7 @@ class RankRun {
         source_(shared.data.train(), cut_, rank_valid_tokens()) {
     shared.result.arena_bytes.at(static_cast<std::size_t>(rank)) = executor_.arena_bytes();
     if (evaluates()) {
-      eval_source_.emplace(*shared.data.validation(), cut_, config_.batch.seq,
+      eval_source_.emplace(*shared.data.validation(), cut_,
                            shared.plan.program(rank, kEval).num_micro_batches);
     }
   }
@@ -122,7 +120,7 @@ class RankRun {
     return every > 0 && run_.step % every == 0;
   }
   [[nodiscard]] std::int64_t rank_valid_tokens() const {
-    return program_.num_micro_batches * config_.batch.micro_batch * config_.batch.seq;
+    return program_.num_micro_batches * cut_.micro_batch * cut_.seq;
   }
   [[nodiscard]] bool evaluates() const { return shared_.plan.evaluates(); }
 
