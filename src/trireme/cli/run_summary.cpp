@@ -123,7 +123,7 @@ std::string memory_table(const RunPlan& plan) {
   const Layout& layout = plan.program(0, RunPlan::kTrain).request.layout;
   const bool has_coords = layout.world() > layout.dp;
   std::vector<std::string> header = {"rank"};
-  if (has_coords) header.insert(header.end(), {"pp", "dp", "tp"});
+  if (has_coords) header.insert(header.end(), {"pp", "dp", "cp", "tp"});
   for (const MemoryKind kind : kinds) header.emplace_back(memory_kind_name(kind));
   header.insert(header.end(), {"arena", "lower bound"});
   std::vector<std::vector<std::string>> rows;
@@ -132,7 +132,7 @@ std::string memory_table(const RunPlan& plan) {
     auto& row = rows.emplace_back(std::vector<std::string>{fmt::format("{}", rank)});
     if (has_coords) {
       const MeshCoord at = layout.mesh().coord_of(narrow<int>(rank));
-      for (const int place : {at.pp, at.dp, at.tp}) row.push_back(fmt::format("{}", place));
+      for (const int place : {at.pp, at.dp, at.cp, at.tp}) row.push_back(fmt::format("{}", place));
     }
     for (const MemoryKind kind : kinds) {
       row.push_back(format_bytes(placement.kind_bytes.at(static_cast<std::size_t>(kind))));

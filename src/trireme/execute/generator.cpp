@@ -32,6 +32,11 @@ BuildRequest request_of(const ModelSpec& spec, Layout layout) {
         "[generate] dp = {}: one text is continued, by one replica of the model; use dp = 1",
         layout.dp));
   }
+  if (layout.cp > 1) {
+    throw UsageError(fmt::format(
+        "[generate] cp = {}: one text is continued, by ranks that hold all of it; use cp = 1",
+        layout.cp));
+  }
   layout.sp = false;  // decoding has one token, which cannot be cut
   const Batch batch{.seq = spec.max_seq, .micro_batch = 1, .global_batch = 1};
   check_layout(spec, layout, batch);

@@ -19,6 +19,7 @@ CommOp comm_op_of(Op op) {
     case Op::kAllGather:
       return CommOp::kAllGather;
     case Op::kSend:
+    case Op::kExchange:  // what it receives costs the sender
       return CommOp::kSend;
     case Op::kRecv:
       return CommOp::kRecv;

@@ -1,6 +1,7 @@
 #include "trireme/execute/rank_executor.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <utility>
 
@@ -292,6 +293,16 @@ void RankExecutor::communicate(Communicator& communicator, const Call& call,
     case Op::kRecv:
       return communicator.recv(range_bytes(0), instruction.comm->peer,
                                message_tag(call, *instruction.comm));
+    case Op::kExchange: {
+      const int tag = message_tag(call, *instruction.comm);
+      const std::array<Transfer, 2> transfers{
+          Transfer{.is_send = true,
+                   .peer = instruction.comm->peer,
+                   .tag = tag,
+                   .outgoing = range_bytes(0)},
+          Transfer{.peer = instruction.comm->source, .tag = tag, .incoming = range_bytes(1)}};
+      return communicator.exchange(transfers);
+    }
     default:
       TRI_CHECK(false && "not a communication");
   }

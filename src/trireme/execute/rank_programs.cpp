@@ -38,8 +38,8 @@ std::vector<RankPrograms> make_ready(std::vector<std::vector<Program>> programs,
   std::map<std::pair<int, int>, std::int64_t> workspace_bytes;  // by (pp, tp)
   std::vector<RankPrograms> ranks;
   for (std::vector<Program>& of_rank : programs) {
-    // Ranks that differ only along dp run the same kernels: one of them tells what scratch they
-    // need.
+    // Ranks that differ only along dp and cp run the same kernels: one of them tells what scratch
+    // they need.
     const BuildRequest& request = of_rank.front().request;
     const MeshCoord coord = request.layout.mesh().coord_of(request.rank);
     const auto [bytes, is_new] = workspace_bytes.try_emplace({coord.pp, coord.tp}, 0);

@@ -19,6 +19,7 @@ constexpr std::array<std::string_view, 3> kRecomputeNames = {"none", "selective"
 constexpr std::array<std::string_view, 3> kDpSyncNames = {"naive", "bucketed", "overlapped"};
 constexpr std::array<std::string_view, 2> kReductionNames = {"step", "micro_batch"};
 constexpr std::array<std::string_view, 3> kReshardNames = {"auto", "always", "never"};
+constexpr std::array<std::string_view, 2> kCpCommNames = {"ring", "all_gather"};
 
 // So that products of two of them fit 64 bits.
 constexpr std::int64_t kMaxBatchField = (std::int64_t{1} << 31) - 1;
@@ -111,16 +112,9 @@ void check_pipeline_fields(const Layout& layout) {
 }
 
 void check_is_built(const Layout& layout) {
-  struct Unbuilt {
-    std::string_view field;
-    int value;
-    std::string_view feature;
-  };
-  for (const Unbuilt& unbuilt : {Unbuilt{"cp", layout.cp, "context parallelism"},
-                                 Unbuilt{"ep", layout.ep, "expert parallelism"}}) {
-    if (unbuilt.value == 1) continue;
-    throw UsageError(fmt::format("[layout] {0} = {1}: {2} is not built yet; use {0} = 1",
-                                 unbuilt.field, unbuilt.value, unbuilt.feature));
+  if (layout.ep > 1) {
+    throw UsageError(fmt::format(
+        "[layout] ep = {}: expert parallelism is not built yet; use ep = 1", layout.ep));
   }
 }
 
@@ -182,6 +176,20 @@ void check_tensor_parallelism(const ModelSpec& spec, const Layout& layout) {
       layout.tp, spec.heads, spec.kv_heads, spec.ffn, spec.vocab, fmt::join(valid, ", ")));
 }
 
+std::int64_t longest_seq(const ModelSpec& spec) {
+  return spec.max_seq > 0 ? spec.max_seq : kMaxBatchField;
+}
+
+/// Every rank has two pieces of each sequence, all of one length.
+void check_context_parallelism(const ModelSpec& spec, const Layout& layout, const Batch& batch) {
+  const std::int64_t num_pieces = 2 * std::int64_t{layout.cp};
+  if (layout.cp == 1 || batch.seq % num_pieces == 0) return;
+  throw UsageError(fmt::format(
+      "[layout] cp = {} with [batch] seq = {}: must be a multiple of 2 * cp = {}; use seq = {}",
+      layout.cp, batch.seq, num_pieces,
+      nearest_multiples(batch.seq, num_pieces, longest_seq(spec))));
+}
+
 void check_sequence_parallelism(const ModelSpec& spec, const Layout& layout, const Batch& batch) {
   if (!layout.sp) return;
   if (layout.tp == 1) {
@@ -189,18 +197,18 @@ void check_sequence_parallelism(const ModelSpec& spec, const Layout& layout, con
         "[layout] sp = 1 with tp = 1: must be 0 without tensor-parallel ranks to cut a sequence "
         "over; use sp = 0, or tp = 2 or more");
   }
-  if (batch.micro_batch * batch.seq % layout.tp == 0) return;
-  const auto valid = [&](std::int64_t value, std::int64_t other, std::int64_t most) {
-    return nearest_multiples(value, layout.tp / std::gcd(std::int64_t{layout.tp}, other), most);
-  };
-  const std::int64_t longest = spec.max_seq > 0 ? spec.max_seq : kMaxBatchField;
-  throw UsageError(
-      fmt::format("[layout] sp = 1 and tp = {0} with [batch] micro_batch = {1} and seq = {2}: "
-                  "micro_batch * seq "
-                  "= {3} must be a multiple of tp; use seq = {4}, or micro_batch = {5}",
-                  layout.tp, batch.micro_batch, batch.seq, batch.micro_batch * batch.seq,
-                  valid(batch.seq, batch.micro_batch, longest),
-                  valid(batch.micro_batch, batch.seq, kMaxBatchField)));
+  const std::int64_t own_seq = batch.seq / layout.cp, tp = layout.tp;
+  if (batch.micro_batch * own_seq % tp == 0) return;
+  const bool is_cut = layout.cp > 1;  // then seq / cp is even: two pieces
+  const std::int64_t seq_unit =
+      layout.cp * std::lcm(tp / std::gcd(tp, batch.micro_batch), std::int64_t{is_cut ? 2 : 1});
+  throw UsageError(fmt::format(
+      "[layout] sp = 1 and tp = {}{} with [batch] micro_batch = {} and seq = {}: micro_batch * "
+      "seq{} = {} must be a multiple of tp; use seq = {}, or micro_batch = {}",
+      tp, is_cut ? fmt::format(" and cp = {}", layout.cp) : "", batch.micro_batch, batch.seq,
+      is_cut ? " / cp" : "", batch.micro_batch * own_seq,
+      nearest_multiples(batch.seq, seq_unit, longest_seq(spec)),
+      nearest_multiples(batch.micro_batch, tp / std::gcd(tp, own_seq), kMaxBatchField)));
 }
 
 }  // namespace
@@ -221,6 +229,10 @@ std::string_view reshard_name(Reshard reshard) {
   return kReshardNames.at(static_cast<std::size_t>(reshard));
 }
 
+std::string_view cp_comm_name(CpComm comm) {
+  return kCpCommNames.at(static_cast<std::size_t>(comm));
+}
+
 std::int64_t Batch::num_micro_batches(const Layout& layout) const {
   return div_exact(global_batch, micro_batch * layout.dp);
 }
@@ -232,6 +244,7 @@ void check_layout(const ModelSpec& spec, const Layout& layout, const Batch& batc
   check_pipeline_fields(layout);
   check_is_built(layout);
   check_batch(spec, layout, batch);
+  check_context_parallelism(spec, layout, batch);
   check_tensor_parallelism(spec, layout);
   check_sequence_parallelism(spec, layout, batch);
 }

@@ -30,16 +30,23 @@ enum class Reshard : std::uint8_t {
   kNever,   ///< gathered once a step and held
 };
 
+enum class CpComm : std::uint8_t {
+  kRing,       ///< keys and values go round the ranks, one hop for each part of the attention
+  kAllGather,  ///< every rank gathers all keys and values before its attention
+};
+
 [[nodiscard]] std::string_view recompute_name(Recompute recompute);
 [[nodiscard]] std::string_view dp_sync_name(DpSync sync);
 [[nodiscard]] std::string_view gradient_reduction_name(GradientReduction reduction);
 [[nodiscard]] std::string_view reshard_name(Reshard reshard);
+[[nodiscard]] std::string_view cp_comm_name(CpComm comm);
 
 /// Degrees and strategies. Keys of `[layout]` bear the same names.
 struct Layout {
   int pp = 1;
   int dp = 1;
   int cp = 1;
+  CpComm cp_comm = CpComm::kRing;  ///< no effect with cp = 1
   int tp = 1;
   int ep = 1;
   bool sp = false;  ///< sequence parallelism within tp (arXiv:2205.05198, section 4.2.2)
@@ -83,21 +90,22 @@ struct Batch {
 };
 
 /// Throws UsageError naming field, value, rule and remedy if a degree is out of range, if something
-/// is asked for that is not built yet (cp, ep > 1: refused by name), if a key of ZeRO is set with a
-/// stage that does not know it, if ZeRO-2 or 3 are not to overlap their reductions, if the batch
-/// does not divide (names the nearest valid global batches below and above), if tp does not divide
-/// heads, kv_heads and ffn or is above vocab (names the valid ones), or if sp is set with tp = 1 or
-/// with micro_batch * seq that tp does not divide (names the nearest valid ones). Whether the model
-/// has as many stages as the schedule needs is checked by the Pipeline (program/pipeline.h).
+/// is asked for that is not built yet (ep > 1: refused by name), if a key of ZeRO is set with a stage
+/// that does not know it, if ZeRO-2 or 3 are not to overlap their reductions, if the batch does not
+/// divide (names the nearest valid global batches below and above), if 2 * cp does not divide seq
+/// (names the nearest valid ones), if tp does not divide heads, kv_heads and ffn or is above vocab
+/// (names the valid ones), or if sp is set with tp = 1 or with micro_batch * seq / cp that tp does
+/// not divide (names the nearest valid ones). Whether the model has as many stages as the schedule
+/// needs is checked by the Pipeline (program/pipeline.h).
 void check_layout(const ModelSpec& spec, const Layout& layout, const Batch& batch);
 
 /// One line, one grammar for plan, simulate, train --layout and metrics, e.g.
 /// "pp=2 dp=2 cp=1 tp=1 sp=0 zero=1 mbs=4 schedule=interleaved:2 dp_sync=overlapped
 /// recompute=none". Fields in this order, schedule only with pp > 1 and its ":chunks" only if they
-/// are not 0; plus "ep=2" after tp, "dp_shard=2" after zero and "bucket_mib=10" after dp_sync when
-/// they differ from the default, "reduce=micro_batch", "reshard=never" and "prefetch=2" after
-/// dp_shard likewise, and "stages=3,3,2" after schedule when they are set. Does not check ranges:
-/// that is check_layout's task.
+/// are not 0; plus "cp_comm=all_gather" after cp, "ep=2" after tp, "dp_shard=2" after zero and
+/// "bucket_mib=10" after dp_sync when they differ from the default, "reduce=micro_batch",
+/// "reshard=never" and "prefetch=2" after dp_shard likewise, and "stages=3,3,2" after schedule when
+/// they are set. Does not check ranges: that is check_layout's task.
 [[nodiscard]] std::string layout_text(const Layout& layout, const Batch& batch);
 
 /// Inverse of layout_text; `mbs` goes to `batch.micro_batch`. Fields may be in any order; one that

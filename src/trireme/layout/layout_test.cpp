@@ -33,8 +33,6 @@ TEST(CheckLayout, AcceptsDataParallelismWithZero1) {
 }
 
 TEST(CheckLayout, RefusesByNameWhatIsNotBuilt) {
-  EXPECT_EQ(refusal({.cp = 4}),
-            "[layout] cp = 4: context parallelism is not built yet; use cp = 1");
   EXPECT_EQ(refusal({.ep = 2}), "[layout] ep = 2: expert parallelism is not built yet; use ep = 1");
 }
 
@@ -112,6 +110,25 @@ TEST(CheckLayout, NamesTheNearestSequencesThatSequenceParallelismCuts) {
             "seq = 30 must be a multiple of tp; use seq = 14 or 16, or micro_batch = 4");
   EXPECT_EQ(refusal({.tp = 4, .sp = true}, {.seq = 14, .micro_batch = 2, .global_batch = 8}), "");
   EXPECT_EQ(refusal({.tp = 4, .sp = true}, {.seq = 15, .micro_batch = 4, .global_batch = 8}), "");
+}
+
+// known_faults A07
+TEST(CheckLayout, NamesTheNearestSequencesThatContextParallelismCuts) {
+  EXPECT_EQ(refusal({.cp = 2}, {.seq = 7, .global_batch = 8}),
+            "[layout] cp = 2 with [batch] seq = 7: must be a multiple of 2 * cp = 4; use seq = 4 "
+            "or 8");
+  EXPECT_EQ(refusal({.cp = 4, .cp_comm = CpComm::kAllGather}, {.seq = 12, .global_batch = 8}),
+            "[layout] cp = 4 with [batch] seq = 12: must be a multiple of 2 * cp = 8; use seq = 8 "
+            "or 16");
+  EXPECT_EQ(refusal({.cp = 4}, kBatch), "");
+}
+
+TEST(CheckLayout, CutsTheSequenceOverCpBeforeTp) {
+  EXPECT_EQ(refusal({.cp = 2, .tp = 4, .sp = true}, {.seq = 12, .global_batch = 8}),
+            "[layout] sp = 1 and tp = 4 and cp = 2 with [batch] micro_batch = 1 and seq = 12: "
+            "micro_batch * seq / cp = 6 must be a multiple of tp; use seq = 8 or 16, or "
+            "micro_batch = 2");
+  EXPECT_EQ(refusal({.cp = 2, .tp = 4, .sp = true}), "");
 }
 
 TEST(CheckLayout, NamesNoSequenceLongerThanTheModelAllows) {

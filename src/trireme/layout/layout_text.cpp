@@ -114,10 +114,17 @@ struct Key {
   std::string (*write)(const Layout& layout, const Batch& batch);  // "": left out of the line
 };
 
-constexpr std::array<Key, 17> kKeys = {{
+constexpr std::array<Key, 18> kKeys = {{
     {"pp", read_int<&Layout::pp>, write_int<&Layout::pp>},
     {"dp", read_int<&Layout::dp>, write_int<&Layout::dp>},
     {"cp", read_int<&Layout::cp>, write_int<&Layout::cp>},
+    {"cp_comm",
+     [](const Field& field, Layout& layout, Batch&) {
+       layout.cp_comm = enumerator_of<2>(field, cp_comm_name);
+     },
+     [](const Layout& layout, const Batch&) {
+       return layout.cp_comm == Layout{}.cp_comm ? "" : std::string(cp_comm_name(layout.cp_comm));
+     }},
     {"tp", read_int<&Layout::tp>, write_int<&Layout::tp>},
     {"ep", read_int<&Layout::ep>, write_unless_default<&Layout::ep>},
     {"sp", read_sp,
@@ -149,7 +156,7 @@ constexpr std::array<Key, 17> kKeys = {{
     {"stages", read_stages, write_stages},
     {"dp_sync",
      [](const Field& field, Layout& layout, Batch&) {
-       layout.dp_sync = enumerator_of(field, dp_sync_name);
+       layout.dp_sync = enumerator_of<3>(field, dp_sync_name);
      },
      [](const Layout& layout, const Batch&) { return std::string(dp_sync_name(layout.dp_sync)); }},
     {"bucket_mib",
@@ -161,7 +168,7 @@ constexpr std::array<Key, 17> kKeys = {{
      }},
     {"recompute",
      [](const Field& field, Layout& layout, Batch&) {
-       layout.recompute = enumerator_of(field, recompute_name);
+       layout.recompute = enumerator_of<3>(field, recompute_name);
      },
      [](const Layout& layout, const Batch&) {
        return std::string(recompute_name(layout.recompute));

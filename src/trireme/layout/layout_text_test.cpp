@@ -27,9 +27,10 @@ TEST(LayoutText, ListsTheFieldsInOneOrder) {
             "pp=1 dp=2 cp=1 tp=1 sp=0 zero=1 mbs=4 dp_sync=overlapped recompute=selective");
 }
 
-TEST(LayoutText, AddsEpAndBucketSizeWhenTheyAreNotTheDefault) {
-  EXPECT_EQ(layout_text({.ep = 2, .bucket_mib = 0.5}, {}),
-            "pp=1 dp=1 cp=1 tp=1 ep=2 sp=0 zero=0 mbs=1 dp_sync=overlapped bucket_mib=0.5 "
+TEST(LayoutText, AddsWhatIsNotTheDefault) {
+  EXPECT_EQ(layout_text({.cp_comm = CpComm::kAllGather, .ep = 2, .bucket_mib = 0.5}, {}),
+            "pp=1 dp=1 cp=1 cp_comm=all_gather tp=1 ep=2 sp=0 zero=0 mbs=1 dp_sync=overlapped "
+            "bucket_mib=0.5 "
             "recompute=none");
 }
 
@@ -37,6 +38,7 @@ TEST(LayoutText, ParsesBack) {
   const Layout layout = {.pp = 2,
                          .dp = 3,
                          .cp = 4,
+                         .cp_comm = CpComm::kAllGather,
                          .tp = 5,
                          .ep = 6,
                          .zero = 3,

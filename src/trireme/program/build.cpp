@@ -97,6 +97,7 @@ Program build_train(const BuildRequest& request) {
                             builder.backward();
                           });
   recompute(program);
+  context_parallel(program, model);
   pipeline(program, model);
   assign_frames(program);
   sum_loss(program);
@@ -127,6 +128,7 @@ Program build_eval(const BuildRequest& request, int num_micro_batches,
                           [](ModelBuilder& builder, bool is_last) {
                             if (is_last) builder.head_loss();
                           });
+  context_parallel(program, model);
   pipeline(program, model);
   assign_frames(program);
   sum_loss(program);

@@ -48,6 +48,7 @@ std::optional<Axis> axis_of(std::string_view group) {
 Stream stream_of(std::string_view group) {
   const auto axis = axis_of(group);
   if (axis == Axis::kTp) return Stream::kTensor;
+  if (axis == Axis::kCp) return Stream::kContext;
   return axis == Axis::kPp ? Stream::kPipe : Stream::kComm;
 }
 

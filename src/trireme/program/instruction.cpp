@@ -8,24 +8,24 @@ namespace trireme {
 namespace {
 
 constexpr std::array<std::string_view, kNumOps> kOps = {
-    "LOAD",       "COUNT",          "FWD",        "BWD",     "BWD_I",   "BWD_W", "RECOMP",
-    "ZERO",       "COPY",           "ADD",        "INVERSE", "NORM_SQ", "CLIP",  "OPT_STEP",
-    "ALL_REDUCE", "REDUCE_SCATTER", "ALL_GATHER", "SEND",    "RECV"};
+    "LOAD",       "COUNT",          "FWD",        "BWD",     "BWD_I",   "BWD_W",   "RECOMP",
+    "ZERO",       "COPY",           "ADD",        "INVERSE", "NORM_SQ", "CLIP",    "OPT_STEP",
+    "ALL_REDUCE", "REDUCE_SCATTER", "ALL_GATHER", "SEND",    "RECV",    "EXCHANGE"};
 constexpr std::array<std::string_view, kNumParts> kParts = {
-    "NONE",     "EMBED",       "ATTN_NORM", "QKV",      "ROPE",      "ATTN",
-    "PROJ",     "MLP_NORM",    "MLP_UP",    "ACT",      "MLP_DOWN",  "FINAL_NORM",
-    "DROPOUT",  "HEAD",        "LOGITS",    "STAGE_IN", "STAGE_OUT", "ROW_BIAS",
-    "POSITION", "HEAD_LOGITS", "HEAD_SUMS", "HEAD_LOSS"};
+    "NONE",     "EMBED",       "ATTN_NORM", "QKV",       "ROPE",      "ATTN",
+    "PROJ",     "MLP_NORM",    "MLP_UP",    "ACT",       "MLP_DOWN",  "FINAL_NORM",
+    "DROPOUT",  "HEAD",        "LOGITS",    "STAGE_IN",  "STAGE_OUT", "ROW_BIAS",
+    "POSITION", "HEAD_LOGITS", "HEAD_SUMS", "HEAD_LOSS", "RING_KV",   "RING_DKV"};
 constexpr std::array<std::string_view, kNumRoles> kRoles = {
-    "tokens", "labels", "samples", "x",       "delta",   "h",       "w",        "b",
-    "w2",     "y",      "stats",   "cos",     "sin",     "q_norm",  "k_norm",   "q",
-    "k",      "v",      "lse",     "dy",      "dx",      "dh",      "dw",       "db",
-    "dw2",    "dq",     "dk",      "dv",      "dq_norm", "dk_norm", "scale",    "loss",
-    "logits", "length", "hyper",   "coef",    "norm_sq", "param",   "m",        "v2",
-    "grad",   "data",   "shard",   "row_max", "master",  "sums",    "workspace"};
+    "tokens", "labels", "samples",  "x",     "delta",   "h",       "w",      "b",
+    "w2",     "y",      "stats",    "cos",   "sin",     "q_norm",  "k_norm", "q",
+    "k",      "v",      "lse",      "dy",    "dx",      "dh",      "dw",     "db",
+    "dw2",    "dq",     "dk",       "dv",    "dq_norm", "dk_norm", "scale",  "loss",
+    "logits", "length", "hyper",    "coef",  "norm_sq", "param",   "m",      "v2",
+    "grad",   "data",   "received", "shard", "row_max", "master",  "sums",   "workspace"};
 constexpr std::array<std::string_view, 4> kAccesses = {"R", "W", "RW", "A"};
-constexpr std::array<std::string_view, kNumStreams> kStreams = {"compute", "comm", "tensor",
-                                                                "pipe"};
+constexpr std::array<std::string_view, kNumStreams> kStreams = {"compute", "comm", "tensor", "pipe",
+                                                                "context"};
 constexpr std::array<std::string_view, 5> kSites = {"none", "embed", "attn_probs", "attn_residual",
                                                     "mlp_residual"};
 

@@ -33,8 +33,9 @@ enum class Op : std::uint8_t {
   kAllGather,
   kSend,
   kRecv,
+  kExchange,  ///< sends to one peer and receives from another, at once: a hop of a ring
 };
-inline constexpr int kNumOps = 19;
+inline constexpr int kNumOps = 20;
 
 /// A piece of the model. ROPE = head split, q/k norm and rotation (GPT-2: the split alone); norms
 /// include the addition of the residual branch before them. STAGE_IN and STAGE_OUT are the ends of
@@ -62,8 +63,10 @@ enum class Part : std::uint8_t {
   kHeadLogits,  ///< of a chunk of tokens and this rank's vocabulary, with their maximum
   kHeadSums,    ///< of exponentials, and the label's logit
   kHeadLoss,    ///< loss of a chunk; in training also the gradients
+  kRingKv,      ///< context parallelism: keys and values on their way round the ranks
+  kRingDkv,     ///< and their gradients, one hop behind
 };
-inline constexpr int kNumParts = 22;
+inline constexpr int kNumParts = 24;
 
 /// What an operand is to its instruction. Gradients bear a `d`.
 enum class Role : std::uint8_t {
@@ -109,13 +112,14 @@ enum class Role : std::uint8_t {
   kMoment2,
   kGradient,
   kData,
+  kReceived,
   kShard,
   kRowMax,  ///< largest logit of each token
   kMaster,  ///< fp32 value of a bf16 parameter
   kSums,    ///< sum of exponentials of each token, then its label's logit, less the maximum
   kWorkspace,
 };
-inline constexpr int kNumRoles = 47;
+inline constexpr int kNumRoles = 48;
 
 enum class Access : std::uint8_t {
   kRead,
@@ -127,11 +131,12 @@ enum class Access : std::uint8_t {
 /// Instructions of one stream run in program order; streams of a rank run side by side.
 enum class Stream : std::uint8_t {
   kCompute,
-  kComm,    ///< over dp, and between the holders of a tied table or of DualPipe's copies
-  kTensor,  ///< over tp
-  kPipe,    ///< over pp: messages between stages, sums of scalars
+  kComm,     ///< over dp, and between the holders of a tied table or of DualPipe's copies
+  kTensor,   ///< over tp
+  kPipe,     ///< over pp: messages between stages, sums of scalars
+  kContext,  ///< over cp: keys, values and their gradients
 };
-inline constexpr int kNumStreams = 4;
+inline constexpr int kNumStreams = 5;
 
 /// Where dropout is applied; part of the random counter.
 enum class Site : std::uint8_t { kNone, kEmbed, kAttnProbs, kAttnResidual, kMlpResidual };
@@ -170,8 +175,9 @@ struct Comm {
   std::string group;          ///< communicator, see groups.h
   DType dtype = DType::kF32;  ///< in which the data travel
   std::int64_t elems = 0;     ///< of the full message, equal on all members
-  int peer = -1;              ///< group rank, SEND and RECV only
-  int tag = 0;                ///< SEND and RECV only, of micro-batch 0; that of i is i more
+  int peer = -1;              ///< group rank, SEND, RECV and EXCHANGE (sends to it) only
+  int source = -1;            ///< group rank that an EXCHANGE receives from
+  int tag = 0;                ///< of a message of micro-batch 0; that of i is i more
   bool is_max = false;        ///< a reduction takes the maximum, not the sum
   bool operator==(const Comm&) const = default;
 };
@@ -181,7 +187,9 @@ struct Instruction {
   Part part = Part::kNone;
   int layer = -1;
   int stage = 0;
-  int chunk = -1;  ///< of the tokens, for the parts of a head whose vocabulary is sharded
+  /// Of the tokens, for the parts of a head whose vocabulary is sharded; of the keys, for ring
+  /// attention: how many hops they have gone.
+  int chunk = -1;
   Site site = Site::kNone;
   Stream stream = Stream::kCompute;
   int parameter = -1;  ///< row of the parameter table: NORM_SQ, OPT_STEP, sums of one gradient
@@ -218,6 +226,17 @@ struct Instruction {
 [[nodiscard]] constexpr bool is_backward(Op op) {
   return op == Op::kBackward || op == Op::kBackwardInput || op == Op::kBackwardWeight;
 }
+/// SEND or EXCHANGE; RECV or EXCHANGE.
+[[nodiscard]] constexpr bool sends(Op op) {
+  return op == Op::kSend || op == Op::kExchange;
+}
+[[nodiscard]] constexpr bool receives(Op op) {
+  return op == Op::kRecv || op == Op::kExchange;
+}
+/// The group rank that a RECV or EXCHANGE receives from.
+[[nodiscard]] inline int source_of(const Instruction& instruction) {
+  return instruction.op == Op::kExchange ? instruction.comm->source : instruction.comm->peer;
+}
 [[nodiscard]] constexpr bool is_linear(Part part) {
   return part == Part::kQkv || part == Part::kProj || part == Part::kMlpUp ||
          part == Part::kMlpDown;
@@ -229,6 +248,10 @@ struct Instruction {
 /// Of a head with a loss, whole or cut.
 [[nodiscard]] constexpr bool is_head(Part part) {
   return part == Part::kHead || is_head_shard(part);
+}
+/// What travels round the context-parallel ranks.
+[[nodiscard]] constexpr bool is_ring(Part part) {
+  return part == Part::kRingKv || part == Part::kRingDkv;
 }
 /// The ends of a pipeline stage.
 [[nodiscard]] constexpr bool is_stage_edge(Part part) {

@@ -39,6 +39,7 @@ Json comm_json(const Call& call, const Instruction& instruction) {
   Json json = {{"group", comm.group}, {"dtype", dtype_name(comm.dtype)}, {"elems", comm.elems}};
   if (comm.peer >= 0) {
     json["peer"] = comm.peer;
+    if (comm.source >= 0) json["from"] = comm.source;
     json["tag"] = message_tag(call, comm);
   }
   if (comm.is_max) json["max"] = true;

@@ -25,6 +25,7 @@ LocalModel::LocalModel(const BuildRequest& request, ProgramKind kind, int num_mi
       pipeline_(pipeline_of(request, kind, num_micro_batches)),
       coord_(request.layout.mesh().coord_of(request.rank)),
       local_spec_(tp_local_spec(request.spec, request.layout.tp, coord_.tp)) {
+  num_cp_ranks_ = has_loss(kind) ? layout_.cp : 1;
   is_sequence_parallel_ = layout_.sp && layout_.tp > 1 && has_loss(kind);
   const bool is_alone = pipeline_.schedule().num_micro_batches == 1;
   shards_gradients_ = kind == ProgramKind::kTrain && layout_.zero >= 2 &&

@@ -45,6 +45,12 @@ class LocalModel {
 
   /// In training and evaluation; generation decodes one token at a time.
   [[nodiscard]] bool is_sequence_parallel() const { return is_sequence_parallel_; }
+  /// Ranks over which a sequence is cut; 1 in generation.
+  [[nodiscard]] int num_cp_ranks() const { return num_cp_ranks_; }
+  /// Their keys and values go round from rank to rank.
+  [[nodiscard]] bool has_ring() const {
+    return num_cp_ranks_ > 1 && layout_.cp_comm == CpComm::kRing;
+  }
 
   /// First and last stage hold a copy each of the tied table, on different ranks.
   [[nodiscard]] bool is_tied_across() const { return is_tied_across_; }
@@ -66,6 +72,7 @@ class LocalModel {
   ModelSpec local_spec_;
   bool is_sequence_parallel_ = false;
   bool shards_gradients_ = false;
+  int num_cp_ranks_ = 1;
   bool is_tied_across_ = false;
 };
 

@@ -35,7 +35,16 @@ TokenShape token_shape(const Program& program) {
     case ProgramKind::kEval:
       break;
   }
-  return {.micro_batch = batch.micro_batch, .seq = batch.seq, .cache = 0};
+  return {.micro_batch = batch.micro_batch,
+          .seq = div_exact(batch.seq, program.request.layout.cp),
+          .cache = 0};
+}
+
+TokenPieces token_pieces(const Program& program) {
+  const BuildRequest& request = program.request;
+  if (!has_loss(program.kind)) return {};
+  const int cp_rank = request.layout.mesh().coord_of(request.rank).cp;
+  return zigzag_pieces(request.batch.seq, request.layout.cp, cp_rank);
 }
 
 std::optional<ParameterRole> weight_role(Part part) {
@@ -183,6 +192,17 @@ BufferId ModelBuilder::gradient(const std::string& name, std::int64_t elems) {
   return activation("d_" + name, elems);
 }
 
+ModelBuilder::KeyRanges ModelBuilder::keys_and_values(const std::string& name) {
+  const std::int64_t elems = shape_.tokens() * spec().kv_width();
+  if (model_.num_cp_ranks() == 1) {
+    const BufferId k = activation(name + "k", elems), v = activation(name + "v", elems);
+    return {program_.whole(k), program_.whole(v)};
+  }
+  const BufferId both = activation(name + "kv", 2 * elems);
+  const std::int64_t half = program_.buffer(both).bytes / 2;
+  return {{both, 0, half}, {both, half, half}};
+}
+
 Use ModelBuilder::use(Role role, Access access, BufferId buffer) const {
   return {.role = role, .access = access, .range = program_.whole(buffer)};
 }
@@ -310,15 +330,14 @@ void ModelBuilder::attention(int layer, LayerBuffers& at) {
   const std::int64_t tokens = shape_.tokens();
   const std::string name = prefix(layer);
   at.q = activation(name + "q", tokens * spec.q_width());
-  at.k = activation(name + "k", tokens * spec.kv_width());
-  at.v = activation(name + "v", tokens * spec.kv_width());
+  at.keys = keys_and_values(name);
   at.o = activation(name + "attn", tokens * spec.q_width());
   at.lse = activation(name + "lse", tokens * spec.heads, DType::kF32);
   if (shape_.cache > 0) {
-    for (const BufferId cache : {at.k, at.v}) {
-      Buffer& buffer = program_.buffers.at(static_cast<std::size_t>(cache));
+    for (Range* const cache : {&at.keys.k, &at.keys.v}) {
+      Buffer& buffer = program_.buffers.at(static_cast<std::size_t>(cache->buffer));
       buffer.content = Content::kState;
-      buffer.bytes = shape_.cache * spec.kv_width() * dtype_bytes(buffer.dtype);
+      buffer.bytes = cache->bytes = shape_.cache * spec.kv_width() * dtype_bytes(buffer.dtype);
       buffer.name = "cache." + buffer.name;
     }
   }
@@ -332,14 +351,16 @@ void ModelBuilder::attention(int layer, LayerBuffers& at) {
   add_parameter(rope, Role::kQNorm, ParameterRole::kQNormWeight);
   add_parameter(rope, Role::kKNorm, ParameterRole::kKNormWeight);
   rope.uses.push_back(use(Role::kQ, Access::kWrite, at.q));
-  rope.uses.push_back(use(Role::kK, cache_access, at.k));
-  rope.uses.push_back(use(Role::kV, cache_access, at.v));
+  rope.uses.push_back({Role::kK, cache_access, at.keys.k});
+  rope.uses.push_back({Role::kV, cache_access, at.keys.v});
   if (shape_.cache > 0)
     rope.uses.push_back(use(Role::kLength, Access::kRead, *program_.find_buffer("length")));
 
   Instruction& attn = emit(Op::kForward, Part::kAttn, layer,
-                           {use(Role::kQ, Access::kRead, at.q), use(Role::kK, Access::kRead, at.k),
-                            use(Role::kV, Access::kRead, at.v), use(Role::kY, Access::kWrite, at.o),
+                           {use(Role::kQ, Access::kRead, at.q),
+                            {Role::kK, Access::kRead, at.keys.k},
+                            {Role::kV, Access::kRead, at.keys.v},
+                            use(Role::kY, Access::kWrite, at.o),
                             use(Role::kLse, Access::kWrite, at.lse)});
   if (shape_.cache > 0)
     attn.uses.push_back(use(Role::kLength, Access::kRead, *program_.find_buffer("length")));
@@ -482,15 +503,17 @@ BufferId ModelBuilder::attention_backward(int layer, const LayerBuffers& at, Buf
   const std::int64_t tokens = shape_.tokens();
   const std::string name = prefix(layer);
   const BufferId dq = gradient(name + "q", tokens * spec.q_width());
-  const BufferId dk = gradient(name + "k", tokens * spec.kv_width());
-  const BufferId dv = gradient(name + "v", tokens * spec.kv_width());
-  Instruction& attn =
-      emit(Op::kBackward, Part::kAttn, layer,
-           {use(Role::kQ, Access::kRead, at.q), use(Role::kK, Access::kRead, at.k),
-            use(Role::kV, Access::kRead, at.v), use(Role::kY, Access::kRead, at.o),
-            use(Role::kLse, Access::kRead, at.lse), use(Role::kDy, Access::kRead, d_out),
-            use(Role::kDq, Access::kWrite, dq), use(Role::kDk, Access::kWrite, dk),
-            use(Role::kDv, Access::kWrite, dv)});
+  const KeyRanges d_keys = keys_and_values("d_" + name);
+  Instruction& attn = emit(Op::kBackward, Part::kAttn, layer,
+                           {use(Role::kQ, Access::kRead, at.q),
+                            {Role::kK, Access::kRead, at.keys.k},
+                            {Role::kV, Access::kRead, at.keys.v},
+                            use(Role::kY, Access::kRead, at.o),
+                            use(Role::kLse, Access::kRead, at.lse),
+                            use(Role::kDy, Access::kRead, d_out),
+                            use(Role::kDq, Access::kWrite, dq),
+                            {Role::kDk, Access::kWrite, d_keys.k},
+                            {Role::kDv, Access::kWrite, d_keys.v}});
   if (has_dropout()) {
     attn.site = Site::kAttnProbs;
     attn.uses.push_back(use(Role::kSamples, Access::kRead, samples_));
@@ -499,8 +522,9 @@ BufferId ModelBuilder::attention_backward(int layer, const LayerBuffers& at, Buf
 
   const BufferId d_qkv = gradient(name + "qkv", tokens * spec.qkv_width());
   Instruction& rope = emit(Op::kBackward, Part::kRope, layer,
-                           {use(Role::kDq, Access::kRead, dq), use(Role::kDk, Access::kRead, dk),
-                            use(Role::kDv, Access::kRead, dv)});
+                           {use(Role::kDq, Access::kRead, dq),
+                            {Role::kDk, Access::kRead, d_keys.k},
+                            {Role::kDv, Access::kRead, d_keys.v}});
   if (spec.is_llama()) {
     rope.uses.push_back(use(Role::kCos, Access::kRead, *program_.find_buffer("rope.cos")));
     rope.uses.push_back(use(Role::kSin, Access::kRead, *program_.find_buffer("rope.sin")));

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/base/token_pieces.h"
 #include "trireme/program/local_model.h"
 #include "trireme/program/program.h"
 
@@ -13,7 +14,7 @@ namespace trireme {
 /// Sizes of one micro-batch as the kernels see it.
 struct TokenShape {
   std::int64_t micro_batch = 1;  ///< B
-  std::int64_t seq = 1;          ///< T
+  std::int64_t seq = 1;          ///< T, of this rank
   std::int64_t cache = 0;        ///< rows of a key/value cache; 0 = no cache
   [[nodiscard]] std::int64_t tokens() const { return micro_batch * seq; }
 };
@@ -23,6 +24,8 @@ inline constexpr std::int64_t kHeadChunkTokens = 256;
 
 /// The micro-batch shape that a program's parts work on.
 [[nodiscard]] TokenShape token_shape(const Program& program);
+/// Where the rank's tokens lie in their sequence.
+[[nodiscard]] TokenPieces token_pieces(const Program& program);
 
 /// The buffers in which a stage takes and leaves the residual stream and its gradient, by name;
 /// "" for the one stage of a model that is not cut.
@@ -54,10 +57,13 @@ class ModelBuilder {
   void backward();
 
  private:
+  struct KeyRanges {
+    Range k, v;
+  };
   /// What the parts of a layer hand to each other; -1 where a family has no such buffer.
   struct LayerBuffers {
-    BufferId h = -1, attn_norm = -1, attn_stats = -1, qkv = -1, q = -1, k = -1, v = -1, o = -1,
-             lse = -1;
+    BufferId h = -1, attn_norm = -1, attn_stats = -1, qkv = -1, q = -1, o = -1, lse = -1;
+    KeyRanges keys;
     BufferId proj = -1, mlp_h = -1, mlp_norm = -1, mlp_stats = -1, up = -1, act = -1, down = -1;
   };
   struct NormBuffers {
@@ -72,6 +78,9 @@ class ModelBuilder {
   BufferId activation(const std::string& name, std::int64_t elems);
   BufferId activation(const std::string& name, std::int64_t elems, DType dtype);
   BufferId gradient(const std::string& name, std::int64_t elems);
+  /// Keys and values (or their gradients), `name`k and `name`v; in one buffer, one behind the
+  /// other, where they travel together.
+  KeyRanges keys_and_values(const std::string& name);
   [[nodiscard]] Use use(Role role, Access access, BufferId buffer) const;
   [[nodiscard]] const ParameterSlot& slot(ParameterRole role, int layer) const;
   [[nodiscard]] const ParameterSlot& head_slot() const;

@@ -12,18 +12,19 @@ namespace {
 
 constexpr int kNumSites = 5;
 
-/// A value by name: what `part` has under `role`, and what tp has made of it.
+/// A value by name: what `part` has under `role`, and what tp or cp has made of it.
 struct Value {
   Part part{};
-  int key = -1;  ///< layer, chunk or stage
+  int key = -1;
   Site site = Site::kNone;
   Role role = Role::kY;
   Reduced reduced = Reduced::kNot;
+  Axis axis = Axis::kTp;
 };
 
-int key_of(const Instruction& instruction) {
-  if (is_stage_edge(instruction.part)) return instruction.stage;
-  return is_head_shard(instruction.part) ? instruction.chunk : instruction.layer;
+/// Attention whose keys go round a ring has a part for each hop.
+constexpr bool has_hops(Part part) {
+  return part == Part::kAttn || is_ring(part);
 }
 
 }  // namespace
@@ -35,9 +36,10 @@ struct ModelWiring::Builder {
   const ModelSpec& spec;
   const Pipeline& pipeline;
   bool trains;
-  bool drops;  ///< dropout applies
-  bool is_tp;  ///< layers are cut over ranks
-  bool is_sp;  ///< tokens too, between the products
+  bool drops;        ///< dropout applies
+  bool is_tp;        ///< layers are cut over ranks
+  bool is_sp;        ///< tokens too, between the products
+  bool is_gathered;  ///< keys and values over cp
   int num_layers;
 
   Builder(ModelWiring& target, const Program& program)
@@ -49,20 +51,30 @@ struct ModelWiring::Builder {
         drops(target.has_dropout_),
         is_tp(program.request.layout.tp > 1),
         is_sp(target.model_.is_sequence_parallel()),
+        is_gathered(target.model_.num_cp_ranks() > 1 && !target.model_.has_ring()),
         num_layers(narrow<int>(program.request.spec.layers)) {}
 
   [[nodiscard]] int last_stage() const { return pipeline.num_stages() - 1; }
 
-  void add(Part part, int key, int stage, Site site = Site::kNone) {
+  /// Of the instruction that names it in full.
+  void add(const Instruction& named) {
+    const Part part = named.part;
     const bool is_forward_only =
         part == Part::kRowBias || part == Part::kPosition || is_stage_edge(part);
-    WiredPart item{.part = part, .layer = key, .site = site, .stage = stage};
+    WiredPart item{.part = part,
+                   .layer = named.layer,
+                   .chunk = named.chunk,
+                   .site = named.site,
+                   .stage = named.stage};
     // Training fuses head, loss and gradients.
-    item.has_forward = part != Part::kStageIn && !(trains && is_head(part));
-    item.has_backward = trains && !is_forward_only;
+    item.has_forward = part != Part::kStageIn && !is_ring(part) && !(trains && is_head(part));
+    item.has_backward = trains && !is_forward_only && !is_ring(part);
     item.is_linear = is_linear(part);
-    wiring.numbers_[wiring.slot(part, key, site)] = wiring.size();
+    wiring.numbers_[wiring.slot(part, wiring.key_of(named), named.site)] = wiring.size();
     wiring.parts_.push_back(std::move(item));
+  }
+  void add(Part part, int layer, int stage, Site site = Site::kNone) {
+    add({.part = part, .layer = layer, .stage = stage, .site = site});
   }
 
   [[nodiscard]] Site attention_site() const { return drops ? Site::kAttnProbs : Site::kNone; }
@@ -82,14 +94,15 @@ struct ModelWiring::Builder {
     if (drops) add(Part::kDropout, -1, 0, Site::kEmbed);
     for (int layer = 0; layer < num_layers; ++layer) add_layer(layer);
     for (int stage = 0; stage <= last_stage(); ++stage) {
-      if (stage > 0) add(Part::kStageIn, stage, stage);
-      if (stage < last_stage()) add(Part::kStageOut, stage, stage);
+      if (stage > 0) add(Part::kStageIn, -1, stage);
+      if (stage < last_stage()) add(Part::kStageOut, -1, stage);
     }
     add(Part::kFinalNorm, -1, last_stage());
     if (!wiring.has_labels_) return add(Part::kLogits, -1, last_stage());
     if (!is_tp) return add(Part::kHead, -1, last_stage());
     for (const Part part : {Part::kHeadLogits, Part::kHeadSums, Part::kHeadLoss}) {
-      for (int chunk = 0; chunk < wiring.num_head_chunks_; ++chunk) add(part, chunk, last_stage());
+      for (int chunk = 0; chunk < wiring.num_head_chunks_; ++chunk)
+        add({.part = part, .stage = last_stage(), .chunk = chunk});
     }
   }
 
@@ -99,12 +112,24 @@ struct ModelWiring::Builder {
                             Part::kMlpUp, Part::kAct, Part::kMlpDown}) {
       add(part, layer, stage);
     }
-    add(Part::kAttn, layer, stage, attention_site());
+    add_attention(layer, stage);
     for (const Site site : {Site::kAttnResidual, Site::kMlpResidual}) {
       if (has_row_bias()) add(Part::kRowBias, layer, stage, site);
       if (drops) add(Part::kDropout, layer, stage, site);
     }
   }
+
+  void add_attention(int layer, int stage) {
+    if (!has_ring()) return add(Part::kAttn, layer, stage, attention_site());
+    const auto add_hop = [&](Part part, int hops, Site site = Site::kNone) {
+      add({.part = part, .layer = layer, .stage = stage, .chunk = hops, .site = site});
+    };
+    for (int step = 0; step < wiring.num_hops_; ++step)
+      add_hop(Part::kAttn, step, attention_site());
+    for (int hop = 1; hop < wiring.num_hops_; ++hop) add_hop(Part::kRingKv, hop);
+    for (int hop = 1; trains && hop <= wiring.num_hops_; ++hop) add_hop(Part::kRingDkv, hop);
+  }
+  [[nodiscard]] bool has_ring() const { return wiring.num_hops_ > 0; }
 
   [[nodiscard]] int number(Part part, int key, Site site = Site::kNone) const {
     return wiring.numbers_[wiring.slot(part, key, site)];
@@ -117,7 +142,8 @@ struct ModelWiring::Builder {
             .part = number(value.part, value.key, value.site),
             .source = value.role,
             .half = half,
-            .reduced = value.reduced};
+            .reduced = value.reduced,
+            .axis = value.axis};
   }
   [[nodiscard]] static Need load(Role role, int stage) {
     return {.role = role, .part = stage, .source = role};
@@ -231,7 +257,6 @@ struct ModelWiring::Builder {
     const Value between{Part::kMlpNorm, layer, Site::kNone, Role::kDh};
     const auto dx = [layer](Part part) { return Value{part, layer, Site::kNone, Role::kDx}; };
     const auto y = [layer](Part part) { return Value{part, layer}; };
-    const Site site = attention_site();
 
     wire_norm(Part::kAttnNorm, layer, stream_before(layer, stage), delta_before(layer, stage));
     wire_norm(Part::kMlpNorm, layer, {Part::kAttnNorm, layer, Site::kNone, Role::kH},
@@ -240,7 +265,7 @@ struct ModelWiring::Builder {
     add_norm_gradients(Part::kMlpNorm, layer, summed(dx(Part::kMlpUp)), above);
 
     wire_linear(Part::kQkv, layer, of_all_tokens(y(Part::kAttnNorm)), dx(Part::kRope));
-    wire_linear(Part::kProj, layer, {Part::kAttn, layer, site},
+    wire_linear(Part::kProj, layer, attended(layer, Role::kY),
                 of_all_tokens(branch_gradient(layer, Site::kAttnResidual, between)));
     wire_linear(Part::kMlpUp, layer, of_all_tokens(y(Part::kMlpNorm)), dx(Part::kAct));
     wire_linear(Part::kMlpDown, layer, y(Part::kAct),
@@ -264,27 +289,84 @@ struct ModelWiring::Builder {
     backward.push_back(need(Role::kDh, stream));
   }
 
+  // Attention
+  // ------------------------------------------------------------------
+
+  /// What attention makes after a number of steps: one without a ring.
+  [[nodiscard]] Value attended(int layer, int step, Role role) const {
+    return {Part::kAttn, has_ring() ? wiring.ring_key(layer, step) : layer, attention_site(), role};
+  }
+  /// The same after all steps.
+  [[nodiscard]] Value attended(int layer, Role role) const {
+    return attended(layer, std::max(wiring.num_hops_ - 1, 0), role);
+  }
+  /// Keys (or values) that a step reads: this rank's own, those of all ranks, or those that have
+  /// gone so many hops.
+  [[nodiscard]] Value keys_of(int layer, int step, Role role) const {
+    if (step > 0) return {Part::kRingKv, wiring.ring_key(layer, step), Site::kNone, role};
+    Value own{Part::kRope, layer, Site::kNone, role};
+    if (is_gathered) own.reduced = Reduced::kGathered, own.axis = Axis::kCp;
+    return own;
+  }
+  /// Gradients of this rank's keys (or values) as they come home.
+  [[nodiscard]] Value key_gradient(int layer, Role role) const {
+    if (has_ring())
+      return {Part::kRingDkv, wiring.ring_key(layer, wiring.num_hops_), Site::kNone, role};
+    Value sum = attended(layer, role);
+    if (is_gathered) sum.reduced = Reduced::kScattered, sum.axis = Axis::kCp;
+    return sum;
+  }
+
   void wire_attention(int layer) {
-    const Site site = attention_site();
-    const int stage = pipeline.stage_of_layer(layer);
     WiredPart& rope = at(Part::kRope, layer);
-    WiredPart& attn = at(Part::kAttn, layer, site);
     rope.forward = {need(Role::kX, {Part::kQkv, layer})};
     if (spec.qk_norm) rope.backward = rope.forward;
-    for (const Role role : {Role::kQ, Role::kK, Role::kV}) {
-      attn.forward.push_back(need(role, {Part::kRope, layer, Site::kNone, role}));
+    rope.backward.push_back(need(Role::kDq, attended(layer, Role::kDq)));
+    for (const Role role : {Role::kDk, Role::kDv})
+      rope.backward.push_back(need(role, key_gradient(layer, role)));
+    for (int step = 0; step < std::max(wiring.num_hops_, 1); ++step) wire_step(layer, step);
+    for (int hop = 1; hop < wiring.num_hops_; ++hop) {
+      at(Part::kRingKv, wiring.ring_key(layer, hop)).sent = {
+          need(Role::kData, keys_of(layer, hop - 1, Role::kK)),
+          need(Role::kData, keys_of(layer, hop - 1, Role::kV))};
     }
+    for (int hop = 1; trains && hop <= wiring.num_hops_; ++hop) wire_gradient_hop(layer, hop);
+  }
+
+  /// A step goes on from what the one before has made.
+  void wire_step(int layer, int step) {
+    const Value before = attended(layer, step, Role::kY);
+    WiredPart& attn = at(Part::kAttn, before.key, before.site);
+    attn.forward = {need(Role::kQ, {Part::kRope, layer, Site::kNone, Role::kQ}),
+                    need(Role::kK, keys_of(layer, step, Role::kK)),
+                    need(Role::kV, keys_of(layer, step, Role::kV))};
+    if (drops) attn.forward.push_back(load(Role::kSamples, pipeline.stage_of_layer(layer)));
     attn.backward = attn.forward;
-    for (const Role role : {Role::kY, Role::kLse}) {
-      attn.backward.push_back(need(role, {Part::kAttn, layer, site, role}));
-    }
+    for (const Role role : {Role::kY, Role::kLse})
+      attn.backward.push_back(need(role, attended(layer, role)));
     attn.backward.push_back(need(Role::kDy, {Part::kProj, layer, Site::kNone, Role::kDx}));
-    for (const Role role : {Role::kDq, Role::kDk, Role::kDv}) {
-      rope.backward.push_back(need(role, {Part::kAttn, layer, site, role}));
+    if (step == 0) return;
+    for (const Role role : {Role::kY, Role::kLse})
+      attn.forward.push_back(need(role, attended(layer, step - 1, role)));
+    attn.backward.push_back(need(Role::kDq, attended(layer, step - 1, Role::kDq)));
+  }
+
+  /// What a rank adds to the gradients that come, and what goes on.
+  void wire_gradient_hop(int layer, int hop) {
+    const int key = wiring.ring_key(layer, hop);
+    WiredPart& ring = at(Part::kRingDkv, key);
+    if (hop == 1) {
+      ring.sent = {need(Role::kData, attended(layer, 0, Role::kDk)),
+                   need(Role::kData, attended(layer, 0, Role::kDv))};
+    } else {
+      ring.sent = {need(Role::kData, {Part::kRingDkv, wiring.ring_key(layer, hop - 1), Site::kNone,
+                                      Role::kSums})};
     }
-    if (!drops) return;
-    attn.forward.push_back(load(Role::kSamples, stage));
-    attn.backward.push_back(load(Role::kSamples, stage));
+    if (hop == wiring.num_hops_) return;
+    for (const Role role : {Role::kDk, Role::kDv}) {
+      ring.added.push_back(need(Role::kX, attended(layer, hop, role)));
+      ring.added.push_back(need(Role::kY, {Part::kRingDkv, key, Site::kNone, role}));
+    }
   }
 
   // Ends of stages and of the model
@@ -430,8 +512,10 @@ ModelWiring::ModelWiring(const Program& program) : model_(program) {
   has_labels_ = has_loss(program.kind);
   if (has_labels_ && program.request.layout.tp > 1)
     num_head_chunks_ = narrow<int>(div_ceil(token_shape(program).tokens(), kHeadChunkTokens));
-  num_keys_ = std::max(
-      {narrow<int>(program.request.spec.layers), num_head_chunks_, model_.pipeline().num_stages()});
+  if (model_.has_ring()) num_hops_ = model_.num_cp_ranks();
+  const int num_layers = narrow<int>(program.request.spec.layers);
+  num_keys_ =
+      std::max({num_layers * (num_hops_ + 1), num_head_chunks_, model_.pipeline().num_stages()});
   numbers_.assign(static_cast<std::size_t>(num_keys_ + 1) * kNumParts * kNumSites, -1);
   Builder builder(*this, program);
   builder.add_all();
@@ -449,6 +533,18 @@ std::size_t ModelWiring::slot(Part part, int key, Site site) const {
   return (static_cast<std::size_t>(key + 1) * kNumParts + static_cast<std::size_t>(part)) *
              kNumSites +
          static_cast<std::size_t>(site);
+}
+
+int ModelWiring::ring_key(int layer, int hops) const {
+  const bool exists = layer >= 0 && hops >= 0 && hops <= num_hops_;
+  return exists ? layer * (num_hops_ + 1) + hops : -2;
+}
+
+int ModelWiring::key_of(const Instruction& instruction) const {
+  if (is_stage_edge(instruction.part)) return instruction.stage;
+  if (is_head_shard(instruction.part)) return instruction.chunk;
+  const bool is_hop = num_hops_ > 0 && has_hops(instruction.part);
+  return is_hop ? ring_key(instruction.layer, instruction.chunk) : instruction.layer;
 }
 
 int ModelWiring::number(const Instruction& instruction) const {

@@ -388,13 +388,14 @@ class ProgramParser {
   }
 
   void parse_comm(const std::vector<std::string_view>& words, Instruction& instruction) const {
-    need(words, 4, 6);
+    need(words, 4, 7);
     Comm comm{.group = std::string(words[1])};
     comm.dtype = checked(parse_dtype(words[2]), words[2], "data type");
     comm.elems = number<std::int64_t>(value_of(words[3], "elems"));
     if (words.size() > 5) {
       comm.peer = number<int>(value_of(words[4], "peer"));
-      comm.tag = number<int>(value_of(words[5], "tag"));
+      if (words.size() > 6) comm.source = number<int>(value_of(words[5], "from"));
+      comm.tag = number<int>(value_of(words.back(), "tag"));
     } else if (words.size() > 4) {
       comm.is_max = words[4] == "max";
       if (!comm.is_max) fail(words[4], "is no reduction", "write max, or leave it out for the sum");

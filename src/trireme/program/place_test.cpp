@@ -207,5 +207,31 @@ TEST(Frames, FaultsAreNamed) {
             std::string::npos);
 }
 
+TEST(Place, ContextParallelismDividesActivationsAndAddsSlotsForKeys) {
+  const ModelSpec spec = resolved({.family = Family::kLlama,
+                                   .layers = 4,
+                                   .hidden = 64,
+                                   .heads = 8,
+                                   .kv_heads = 2,
+                                   .head_dim = 8,
+                                   .ffn = 128,
+                                   .vocab = 64,
+                                   .max_seq = 256});
+  const auto activation_bytes = [&](const Layout& layout) {
+    const Program program = build_train(small_request(layout, {.seq = 256}, spec));
+    return place({&program}).kind_bytes.at(static_cast<std::size_t>(MemoryKind::kActivations));
+  };
+  for (const Recompute recompute : {Recompute::kNone, Recompute::kFull}) {
+    for (const int cp : {2, 4}) {
+      const std::int64_t due = activation_bytes({.recompute = recompute}) / cp;
+      const std::int64_t keys = 256 / cp * 2 * spec.kv_width() * 4;  // and values, of one rank
+      // Two slots, what a rank adds to gradients, and where they are while away from home.
+      EXPECT_LE(activation_bytes({.cp = cp, .recompute = recompute}), due + 4 * keys);
+      const Layout gather{.cp = cp, .cp_comm = CpComm::kAllGather, .recompute = recompute};
+      EXPECT_LE(activation_bytes(gather), due + 2 * cp * keys);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace trireme

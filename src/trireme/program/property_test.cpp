@@ -21,15 +21,18 @@ constexpr unsigned kNumSteps = kIsSanitized ? 60 : 600;
 
 TEST(RandomRequests, CoverSchedulesDegreesAndStrategies) {
   std::set<std::string> schedules;
-  std::set<int> pp, tp;
+  std::set<int> pp, cp, tp;
   int num_uneven = 0, num_hybrid = 0, num_at_once = 0, num_gathered = 0, num_sequence_parallel = 0,
-      num_tied_across = 0, num_chunked_heads = 0;
-  for (unsigned seed = 0; seed < 1400; ++seed) {
+      num_tied_across = 0, num_chunked_heads = 0, num_rings = 0, num_gathers = 0;
+  for (unsigned seed = 0; seed < 4000; ++seed) {
     Draw draw(seed);
     const BuildRequest request = random_request(draw);
     const Layout& layout = request.layout;
     pp.insert(layout.pp);
+    cp.insert(layout.cp);
     tp.insert(layout.tp);
+    num_rings += layout.cp > 1 && layout.cp_comm == CpComm::kRing ? 1 : 0;
+    num_gathers += layout.cp > 1 && layout.cp_comm == CpComm::kAllGather ? 1 : 0;
     if (layout.pp > 1) schedules.insert(layout.schedule);
     num_uneven += layout.stages.empty() ? 0 : 1;
     num_hybrid += 1 < layout.dp_shard && layout.dp_shard < layout.dp ? 1 : 0;
@@ -42,9 +45,10 @@ TEST(RandomRequests, CoverSchedulesDegreesAndStrategies) {
   }
   EXPECT_EQ(schedules.size(), schedule_kinds().size());
   EXPECT_EQ(pp, (std::set<int>{1, 2, 3, 4}));
+  EXPECT_EQ(cp, (std::set<int>{1, 2, 3, 4}));
   EXPECT_EQ(tp, (std::set<int>{1, 2, 3, 4}));
   for (const int number : {num_uneven, num_hybrid, num_at_once, num_gathered, num_sequence_parallel,
-                           num_tied_across, num_chunked_heads})
+                           num_tied_across, num_chunked_heads, num_rings, num_gathers})
     EXPECT_GE(number, 30);
 }
 

@@ -30,13 +30,15 @@ class Draw {
   std::mt19937 engine_;
 };
 
-/// Degrees of a layout alone; every axis from 1 on, at most 4 along pp and tp.
+/// Degrees of a layout alone; every axis from 1 on, at most 4 along pp, cp and tp.
 inline Layout random_degrees(Draw& draw, int largest_world = 12) {
   Layout layout;
   layout.pp = draw.one_of<int>({1, 1, 2, 3, 4});
   layout.tp = draw.one_of<int>({1, 1, 2, 3, 4});
-  const int most = std::max(1, largest_world / (layout.pp * layout.tp));
-  layout.dp = draw.between(1, std::min(8, most));
+  const auto most = [&] { return std::max(1, largest_world / layout.world()); };
+  layout.cp = std::min(draw.one_of<int>({1, 1, 2, 3, 4}), most());
+  layout.cp_comm = draw.one_of<CpComm>({CpComm::kRing, CpComm::kAllGather});
+  layout.dp = draw.between(1, std::min(8, most()));
   return layout;
 }
 
@@ -125,13 +127,15 @@ inline void draw_zero(Draw& draw, Layout& layout, int num_micro_batches, const M
 inline BuildRequest random_request(Draw& draw, Layout layout) {
   std::int64_t layers = 0;
   const int num_micro_batches = draw_pipeline(draw, layout, layers);
-  const ModelSpec spec = random_spec(draw, layers, layout.tp);
+  ModelSpec spec = random_spec(draw, layers, layout.tp);
+  const int num_pieces = layout.cp > 1 ? 2 * layout.cp : 1;
+  spec.max_seq = std::max<std::int64_t>(spec.max_seq, num_pieces);
   draw_zero(draw, layout, num_micro_batches, spec);
   layout.bucket_mib = draw.one_of<double>({1e-6, 1e-4, 1e-3, 25.0});
   layout.recompute =
       draw.one_of<Recompute>({Recompute::kNone, Recompute::kSelective, Recompute::kFull});
-  layout.sp = layout.tp > 1 && spec.max_seq >= layout.tp && draw.coin();
-  const int unit = layout.sp ? layout.tp : 1;
+  layout.sp = layout.tp > 1 && spec.max_seq >= num_pieces * layout.tp && draw.coin();
+  const int unit = num_pieces * (layout.sp ? layout.tp : 1);
   Batch batch{.seq = unit * draw.between(1, narrow<int>(spec.max_seq) / unit),
               .micro_batch = draw.between(1, 3)};
   batch.global_batch = batch.micro_batch * layout.dp * num_micro_batches;

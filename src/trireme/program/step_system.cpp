@@ -33,25 +33,29 @@ void StepSystem::add(const Program& program) {
       op.after.push_back(bases[static_cast<std::size_t>(c - wait.calls_back)] + wait.instruction);
     });
     if (instruction.comm && group_ranks(program.request, instruction.comm->group).size() > 1)
-      op.meets.push_back(meeting_of(program, instruction, counts));
+      op.meets = meetings_of(program, instruction, counts);
     ops.push_back(std::move(op));
     places.push_back({.call = c, .instruction = i});
   });
 }
 
-int StepSystem::meeting_of(const Program& program, const Instruction& instruction,
-                           std::map<Key, int>& counts) {
+std::vector<int> StepSystem::meetings_of(const Program& program, const Instruction& instruction,
+                                         std::map<Key, int>& counts) {
   const Comm& comm = *instruction.comm;
   const std::vector<int> ranks = group_ranks(program.request, comm.group);
-  Key key{comm.group, ranks.front(), 0, 0};
-  if (comm.peer >= 0) {
-    const int self = program.request.rank;
-    const int peer = ranks.at(static_cast<std::size_t>(comm.peer));
-    const bool is_send = instruction.op == Op::kSend;
-    key = {comm.group, is_send ? self : peer, 1 + (is_send ? peer : self), 0};
+  const int self = program.request.rank;
+  const auto rank = [&](int number) { return ranks.at(static_cast<std::size_t>(number)); };
+  std::vector<Key> keys;
+  if (comm.peer < 0) keys.emplace_back(comm.group, ranks.front(), 0, 0);
+  if (sends(instruction.op)) keys.emplace_back(comm.group, self, 1 + rank(comm.peer), 0);
+  if (receives(instruction.op))
+    keys.emplace_back(comm.group, rank(source_of(instruction)), 1 + self, 0);
+  std::vector<int> meetings;
+  for (Key& key : keys) {
+    std::get<3>(key) = counts[key]++;
+    meetings.push_back(numbers_.try_emplace(key, narrow<int>(numbers_.size())).first->second);
   }
-  std::get<3>(key) = counts[key]++;
-  return numbers_.try_emplace(key, narrow<int>(numbers_.size())).first->second;
+  return meetings;
 }
 
 }  // namespace trireme

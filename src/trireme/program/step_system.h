@@ -36,8 +36,9 @@ class StepSystem {
   using Key = std::tuple<std::string, int, int, int>;
 
   void add(const Program& program);
-  int meeting_of(const Program& program, const Instruction& instruction,
-                 std::map<Key, int>& counts);
+  /// The meetings of a communication: one, or the two messages of an EXCHANGE.
+  [[nodiscard]] std::vector<int> meetings_of(const Program& program, const Instruction& instruction,
+                                             std::map<Key, int>& counts);
 
   DeadlockMode mode_;
   RendezvousSystem system_;

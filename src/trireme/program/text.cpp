@@ -76,7 +76,9 @@ std::string instruction_text(const Program& program, const Instruction& instruct
   if (instruction.comm) {
     const Comm& comm = *instruction.comm;
     text += fmt::format(" | comm {} {} elems={}", comm.group, dtype_name(comm.dtype), comm.elems);
-    if (comm.peer >= 0) text += fmt::format(" peer={} tag={}", comm.peer, comm.tag);
+    if (comm.peer >= 0) text += fmt::format(" peer={}", comm.peer);
+    if (comm.source >= 0) text += fmt::format(" from={}", comm.source);
+    if (comm.peer >= 0) text += fmt::format(" tag={}", comm.tag);
     if (comm.is_max) text += " max";
   }
   separator = " | wait ";

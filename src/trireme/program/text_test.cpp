@@ -136,8 +136,8 @@ TEST(ProgramTextError, RefusesAParameterThatIsMissing) {
 }
 
 TEST(ProgramTextError, RefusesALayoutThatIsNotBuilt) {
-  const std::string error = parse_error(replaced(small_text(), "cp=1", "cp=2"));
-  EXPECT_NE(error.find("cp = 2"), std::string::npos) << error;
+  const std::string error = parse_error(replaced(small_text(), "tp=1", "tp=1 ep=2"));
+  EXPECT_NE(error.find("ep = 2"), std::string::npos) << error;
 }
 
 // Files that parse, but not into a right program
@@ -146,6 +146,16 @@ TEST(ProgramTextError, RefusesALayoutThatIsNotBuilt) {
 std::string broken(const std::string& text) {
   const auto violation = verify(parse_programs(text));
   return violation ? violation->rule : "";
+}
+
+TEST(ProgramText, NamesBothPeersOfAnExchange) {
+  const std::string text = small_text({.cp = 4});
+  EXPECT_NE(text.find("EXCHANGE RING_KV layer=0 chunk=1 context | R data=L0.kv, W "
+                      "received=L0.kv.slot0 | comm cp f32 elems=16 peer=1 from=3 tag=2"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(program_text(parse_programs(text).front()), text);
+  expect_error(replaced(text, "from=3", "of=3"), line_of(text, "from=3"), "of=3", "from=... is due");
 }
 
 TEST(ProgramFile, OfABuiltProgramVerifies) {

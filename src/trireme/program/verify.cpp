@@ -139,7 +139,7 @@ const std::vector<Rule>& verified_rules() {
       {"V15", "the gradient norm counts every element exactly once over all ranks"},
       {"V16", "operands carry the values that the model names, recomputed or kept"},
       {"V17", "contributions are added in the order of the schedule"},
-      {"V18", "ranks that differ along dp or tp alone do the same"},
+      {"V18", "ranks that differ along dp, cp or tp alone do the same"},
   };
   return rules;
 }

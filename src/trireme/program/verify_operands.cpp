@@ -82,8 +82,17 @@ std::optional<DType> due_dtype(const Program& program, Role role) {
   }
 }
 
+/// What a step of ring attention adds up, and what adds up on its way.
+bool is_partial_sum(const Instruction& instruction, Role role) {
+  if (instruction.part == Part::kRingDkv) return true;
+  const bool is_step = instruction.part == Part::kAttn && instruction.chunk >= 0;
+  if (is_step && is_forward(instruction.op)) return role == Role::kY;
+  return is_step && (role == Role::kDq || role == Role::kDk || role == Role::kDv);
+}
+
 /// X and Y of a part are activations; of other operations they are anything.
 std::optional<DType> due_dtype(const Program& program, const Instruction& instruction, Role role) {
+  if (is_partial_sum(instruction, role)) return DType::kF32;
   const bool is_activation =
       instruction.part != Part::kNone && (role == Role::kX || role == Role::kY);
   return is_activation ? program.request.compute : due_dtype(program, role);
@@ -98,6 +107,21 @@ std::optional<Finding> dtype_fault(const Program& program, const Instruction& in
                  std::string(dtype_name(*due))};
 }
 
+/// A copy has as many elements; on the way it may round.
+std::optional<Finding> copy_fault(const Program& program, const Instruction& instruction) {
+  const Use* x = instruction.find(Role::kX);
+  const Use* y = instruction.find(Role::kY);
+  if (instruction.op != Op::kCopy || x == nullptr || y == nullptr) return std::nullopt;
+  const DType from = program.buffer(x->range.buffer).dtype;
+  const DType to = program.buffer(y->range.buffer).dtype;
+  const bool is_rounding = from == DType::kF32 && to == DType::kBf16;
+  const bool is_equal = num_elems(program, x->range) == num_elems(program, y->range);
+  if (is_equal && (from == to || is_rounding)) return std::nullopt;
+  return Finding{fmt::format("a copy of {} of {} to {} of {}", num_elems(program, x->range),
+                             dtype_name(from), num_elems(program, y->range), dtype_name(to)),
+                 "as many elements of one type, or of f32 that become bf16"};
+}
+
 /// What is wrong with the operands and frees of one instruction.
 std::optional<Finding> instruction_fault(const Program& program, const Instruction& instruction) {
   for (const Use& use : instruction.uses) {
@@ -107,6 +131,7 @@ std::optional<Finding> instruction_fault(const Program& program, const Instructi
     fault->found = fmt::format("{} = {}", role_name(use.role), fault->found);
     return fault;
   }
+  if (auto fault = copy_fault(program, instruction)) return fault;
   const auto num_buffers = static_cast<BufferId>(program.buffers.size());
   for (const BufferId id : instruction.frees) {
     if (id >= 0 && id < num_buffers) continue;

@@ -29,7 +29,7 @@ bool is_collective(Op op) {
   return op == Op::kAllReduce || op == Op::kReduceScatter || op == Op::kAllGather;
 }
 bool is_message(Op op) {
-  return op == Op::kSend || op == Op::kRecv;
+  return sends(op) || receives(op);
 }
 
 /// Between ranks that hold the same parameters.
@@ -67,6 +67,7 @@ std::string event_text(const Program& program, const Event& event) {
 
 Access due_access(Op op, Role role) {
   if (op == Op::kAllReduce) return Access::kReadWrite;
+  if (op == Op::kExchange) return role == Role::kData ? Access::kRead : Access::kWrite;
   const bool is_in = op == Op::kSend || (op == Op::kReduceScatter) == (role == Role::kData);
   if (op == Op::kRecv) return Access::kWrite;
   return is_in ? Access::kRead : Access::kWrite;
@@ -97,19 +98,27 @@ std::optional<Violation> check_event(const Program& program, const Event& event)
                      {fmt::format("communicator '{}'", comm.group),
                       "an axis of the mesh, or a pair of stages that this rank belongs to"});
   }
-  if (is_message(op) && (comm.peer < 0 || comm.peer >= extent)) {
-    return violation(program, rule, event.at,
-                     {fmt::format("peer {}", comm.peer), fmt::format("a rank of {}", extent)});
-  }
-  if (!is_message(op) && (comm.peer != -1 || comm.tag != 0)) {
+  if (is_message(op)) {
+    for (const int peer : {comm.peer, source_of(*event.instruction)}) {
+      if (peer >= 0 && peer < extent) continue;
+      return violation(program, rule, event.at,
+                       {fmt::format("peer {}", peer), fmt::format("a rank of {}", extent)});
+    }
+  } else if (comm.peer != -1 || comm.tag != 0) {
     return violation(
         program, rule, event.at,
         {fmt::format("peer {} and tag {}", comm.peer, comm.tag), "none: all take part"});
+  }
+  if (op != Op::kExchange && comm.source != -1) {
+    return violation(program, rule, event.at,
+                     {fmt::format("a rank {} to receive from", comm.source),
+                      "none but of EXCHANGE, which has two peers"});
   }
   if (comm.is_max && op != Op::kAllReduce)
     return violation(program, rule, event.at, {"a maximum", "no maximum but by ALL_REDUCE"});
   std::vector<Role> roles = {Role::kData};
   if (op == Op::kReduceScatter || op == Op::kAllGather) roles.push_back(Role::kShard);
+  if (op == Op::kExchange) roles.push_back(Role::kReceived);
   if (op == Op::kAllGather) std::swap(roles.front(), roles.back());
   if (event.instruction->uses.size() != roles.size() ||
       event.instruction->uses.front().role != roles.front()) {
@@ -320,14 +329,17 @@ class PeerCheck {
     return is_right ? sum.parameter : -1;
   }
 
-  /// Messages from `p` to `peer` (SEND), or what `p` expects from `peer` (RECV).
-  [[nodiscard]] std::vector<Event> messages(std::size_t p, std::string_view group, Op op,
+  /// What `p` sends to `peer`, or receives from it.
+  [[nodiscard]] std::vector<Event> messages(std::size_t p, std::string_view group, bool is_sent,
                                             int peer) const {
     std::vector<Event> events;
     const auto found = sequences_[p].find(group);
     if (found == sequences_[p].end()) return events;
     for (const Event& event : found->second) {
-      if (event.instruction->op == op && event.comm().peer == peer) events.push_back(event);
+      const Op op = event.instruction->op;
+      const bool is_one = is_sent ? sends(op) && event.comm().peer == peer
+                                  : receives(op) && source_of(*event.instruction) == peer;
+      if (is_one) events.push_back(event);
     }
     return events;
   }
@@ -340,8 +352,8 @@ class PeerCheck {
       for (int peer = 0; peer < static_cast<int>(ranks.size()); ++peer) {
         const auto other = by_rank_.find(ranks[static_cast<std::size_t>(peer)]);
         if (other == by_rank_.end()) continue;
-        const auto sent = messages(p, group, Op::kSend, peer);
-        const auto received = messages(other->second, group, Op::kRecv, own);
+        const auto sent = messages(p, group, true, peer);
+        const auto received = messages(other->second, group, false, own);
         if (auto found = match(p, other->second, sent, received)) return found;
       }
     }
@@ -442,7 +454,8 @@ std::vector<Action> actions(const Program& program) {
   std::vector<Action> all;
   for_each_instruction(program, [&](const Call& call, int, const Instruction& i, int) {
     if (i.op == Op::kNormSquare || i.op == Op::kOptStep || i.op == Op::kZero) return;
-    if (is_message(i.op) && i.comm && i.comm->group != axis_name(Axis::kPp)) return;
+    const bool is_single = i.op == Op::kSend || i.op == Op::kRecv;
+    if (is_single && i.comm && i.comm->group != axis_name(Axis::kPp)) return;
     all.push_back({.op = i.op,
                    .part = i.part,
                    .layer = i.layer,

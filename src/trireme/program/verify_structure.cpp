@@ -81,16 +81,16 @@ class PartCount {
       return violation(program_, "V1", at,
                        {fmt::format("stage {}, layer {}, chunk {}", instruction.stage,
                                     instruction.layer, instruction.chunk),
-                        fmt::format("stage {} and the part's layer or chunk alone",
-                                    wiring_.part(number).stage)});
+                        fmt::format("stage {}, layer {}, chunk {}", wiring_.part(number).stage,
+                                    wiring_.part(number).layer, wiring_.part(number).chunk)});
     }
     return advance(at, instruction.op, wiring_.part(number), runs(call.micro_batch, number));
   }
 
-  /// The wiring has found the part by its layer or by its chunk of tokens.
+  /// The wiring has found the part by its layer, its chunk, or both.
   static bool is_named_in_full(const Instruction& instruction, const WiredPart& part) {
-    return instruction.stage == part.stage &&
-           (is_head_shard(part.part) ? instruction.layer : instruction.chunk) == -1;
+    return instruction.stage == part.stage && instruction.layer == part.layer &&
+           instruction.chunk == part.chunk;
   }
 
   std::optional<Violation> advance(At at, Op op, const WiredPart& part, Runs& done) const {
@@ -139,6 +139,7 @@ class PartCount {
         if (missing == nullptr) continue;
         std::string name = is_load ? "" : fmt::format(" {}", part_name(part.part));
         if (part.layer >= 0) name += fmt::format(" layer={}", part.layer);
+        if (part.chunk >= 0) name += fmt::format(" chunk={}", part.chunk);
         if (part.site != Site::kNone) name += fmt::format(" site={}", site_name(part.site));
         return violation(
             program_, "V1",

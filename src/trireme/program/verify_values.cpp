@@ -43,6 +43,7 @@ enum Tag : Number {
   kReduced,
   kReceived,
   kGatheredValue,
+  kSum,
   kOther
 };
 
@@ -119,6 +120,7 @@ class ValueCheck {
       copy(at, instruction);
       return std::nullopt;
     }
+    if (is_ring(instruction.part)) return hop(at, call, instruction);
     if (instruction.part != Part::kNone) return pass(at, call, instruction);
     if (instruction.op == Op::kAllGather &&
         step_.is_kind(instruction.uses.front(), MemoryKind::kParameters) &&
@@ -126,9 +128,10 @@ class ValueCheck {
       gather(instruction);
       return std::nullopt;
     }
-    if (instruction.comm && instruction.comm->group == axis_name(Axis::kTp) &&
+    const auto axis = instruction.comm ? axis_of(instruction.comm->group) : std::nullopt;
+    if ((axis == Axis::kTp || axis == Axis::kCp) &&
         step_.is_kind(instruction.uses.front(), MemoryKind::kActivations)) {
-      reduce(at, instruction);
+      reduce(at, instruction, *axis);
       return std::nullopt;
     }
     for (std::size_t u = 0; u < instruction.uses.size(); ++u) {
@@ -139,15 +142,15 @@ class ValueCheck {
     return std::nullopt;
   }
 
-  /// A collective over tp makes a new value of one.
-  void reduce(At at, const Instruction& instruction) {
+  /// A collective over tp or cp makes a new value of one.
+  void reduce(At at, const Instruction& instruction, Axis axis) {
     const Reduced how = instruction.op == Op::kAllGather       ? Reduced::kGathered
                         : instruction.op == Op::kReduceScatter ? Reduced::kScattered
                         : instruction.comm->is_max             ? Reduced::kMax
                                                                : Reduced::kSum;
     const AtomSpan in = step_.atoms_of(at, 0);
     const AtomSpan out = step_.atoms_of(at, instruction.uses.size() - 1);
-    write(out, mix(kReduced, how, read(in)));
+    write(out, mix(kReduced, how, axis, read(in)));
     const Use& use = instruction.uses.front();
     const bool is_whole = use.range == step_.program.whole(use.range.buffer);
     if (how == Reduced::kSum && is_whole && use.range.buffer == logits_) partial_logits_.reset();
@@ -233,6 +236,87 @@ class ValueCheck {
                       fmt::format("'{}', rank {}, tag {}", due_group, due_peer, due_tag)});
   }
 
+  // Between context-parallel ranks
+  // ------------------------------------------------------------------
+
+  /// EXCHANGE of a ring: sends what the hop before has brought (or the rank has made), and names
+  /// what comes. All ranks do the same, so that after h hops a rank has what the h-th before it had
+  /// at first. ADD, of gradients: this rank's to those that come.
+  std::optional<Violation> hop(At at, const Call& call, const Instruction& instruction) {
+    const int number = wiring_.number(instruction);
+    if (number < 0 || call.micro_batch < 0) {
+      return violation(step_.program, "V16", at,
+                       {"no hop of a micro-batch", "a layer and hop of the ring"});
+    }
+    const WiredPart& part = wiring_.part(number);
+    if (instruction.op == Op::kExchange) {
+      if (auto found = check_neighbours(at, part, instruction)) return found;
+      if (auto found = check_halves(at, call, part.sent, instruction, Role::kData)) return found;
+      receive(at, call, number, instruction);
+      return std::nullopt;
+    }
+    if (instruction.op != Op::kAdd || part.added.empty())
+      return violation(step_.program, "V16", at, {"an operation on a ring", "EXCHANGE or ADD"});
+    for (const Role role : {Role::kX, Role::kY}) {
+      if (auto found = check_halves(at, call, part.added, instruction, role)) return found;
+    }
+    const AtomSpan y = step_.atoms_of(at, *index_of(instruction, Role::kY));
+    write(y, mix(kSum, read(step_.atoms_of(at, *index_of(instruction, Role::kX))), read(y)));
+    record(call, number).at(Role::kSums) = read(y);
+    return std::nullopt;
+  }
+
+  /// To the next rank and from the one before, under the tag that names the value.
+  std::optional<Violation> check_neighbours(At at, const WiredPart& part,
+                                            const Instruction& instruction) const {
+    const int num_ranks = wiring_.model().num_cp_ranks(), own = wiring_.model().coord().cp;
+    const auto num_layers = narrow<int>(step_.program.request.spec.layers);
+    const int ring = part.layer + (part.part == Part::kRingDkv ? num_layers : 0);
+    const int due_tag = (ring * num_ranks + part.chunk) * step_.program.num_micro_batches;
+    const int next = (own + 1) % num_ranks, before = (own + num_ranks - 1) % num_ranks;
+    const Comm comm = instruction.comm.value_or(Comm{});
+    const std::string_view due_group = axis_name(Axis::kCp);
+    if (comm.group == due_group && comm.peer == next && comm.source == before &&
+        comm.tag == due_tag)
+      return std::nullopt;
+    return violation(
+        step_.program, "V16", at,
+        {fmt::format("an exchange on '{}', to rank {} and from rank {}, under tag {}", comm.group,
+                     comm.peer, comm.source, comm.tag),
+         fmt::format("'{}', to {}, from {}, tag {}", due_group, next, before, due_tag)});
+  }
+
+  /// An operand holds the value that the needs of its role name, or two of them, one half each.
+  std::optional<Violation> check_halves(At at, const Call& call, const std::vector<Need>& needs,
+                                        const Instruction& instruction, Role role) {
+    const auto u = index_of(instruction, role);
+    if (!u) return missing(at, role);
+    Number due = 0;
+    for (const Need& need : needs) {
+      if (need.role != role) continue;
+      const Number value = record(call, need.part).at(need.source);
+      due = due == 0 || value == 0 ? value : mix(due, value);
+    }
+    if (due != 0 && read(step_.atoms_of(at, *u)) == due) return std::nullopt;
+    return differs(at, instruction.uses[*u], "what goes round at this hop");
+  }
+
+  /// Keys and values, or their gradients: the two halves of what comes.
+  void receive(At at, const Call& call, int number, const Instruction& instruction) {
+    const bool is_gradient = instruction.part == Part::kRingDkv;
+    const Number first = mix(kReceived, number, call.micro_batch, 1);
+    const Number second = mix(kReceived, number, call.micro_batch, 2);
+    Record& own = record(call, number);
+    own.at(is_gradient ? Role::kDk : Role::kK) = first;
+    own.at(is_gradient ? Role::kDv : Role::kV) = second;
+    const auto u = index_of(instruction, Role::kReceived);
+    if (!u) return;  // V7 names it
+    const AtomSpan span = step_.atoms_of(at, *u);
+    if (span.end - span.begin != 2) return write(span, mix(first, second));  // read as a whole
+    write({span.begin, span.begin + 1}, first);
+    write({span.begin + 1, span.end}, second);
+  }
+
   // Numbers of atoms and of operands
   // ------------------------------------------------------------------
 
@@ -276,7 +360,10 @@ class ValueCheck {
     if (!found) found = check_in_place(at, part, instruction);
     if (!found && instruction.op != Op::kRecompute)
       found = check_needs(at, call, part, instruction);
-    if (!found && instruction.op != Op::kForward) found = check_kept(at, own, instruction);
+    // The backward pass of attention reads what its last step has made, as its needs say.
+    const bool is_named_by_needs =
+        instruction.op == Op::kForward || (is_backward(instruction.op) && part.part == Part::kAttn);
+    if (!found && !is_named_by_needs) found = check_kept(at, own, instruction);
     if (found) return found;
     const Number inputs = number_of_inputs(at, instruction);
     if (instruction.op == Op::kForward) remember_reads(at, own, instruction);
@@ -382,7 +469,7 @@ class ValueCheck {
       const bool is_needed = std::any_of(needs.begin(), needs.end(),
                                          [&](const Need& need) { return need.role == use.role; });
       const bool is_sum = step_.has_gradients(use) || use.role == Role::kLoss;
-      const bool is_in_place = is_needed && is_changed_in_place(part.part, use.role);
+      const bool is_in_place = is_needed && is_changed_in_place(instruction, use.role);
       if (is_in_place
               ? use.access == Access::kReadWrite
               : use.access != Access::kReadWrite && (is_sum || use.access != Access::kAccumulate))
@@ -394,7 +481,12 @@ class ValueCheck {
     }
     return std::nullopt;
   }
-  [[nodiscard]] static bool is_changed_in_place(Part part, Role role) {
+  [[nodiscard]] static bool is_changed_in_place(const Instruction& instruction, Role role) {
+    const Part part = instruction.part;
+    if (part == Part::kAttn) {
+      return is_forward(instruction.op) ? role == Role::kY || role == Role::kLse
+                                        : role == Role::kDq;
+    }
     if (role == Role::kDh) return is_norm(part);
     if (role == Role::kLogits) return part == Part::kHeadLoss;
     return role == Role::kY &&
@@ -441,12 +533,16 @@ class ValueCheck {
         source.part == Part::kNone
             ? "LOAD"
             : fmt::format(
-                  "{}{}", part_name(source.part),
-                  source.layer < 0 ? std::string() : fmt::format(" layer={}", source.layer));
+                  "{}{}{}", part_name(source.part),
+                  source.layer < 0 ? std::string() : fmt::format(" layer={}", source.layer),
+                  source.chunk < 0 ? std::string() : fmt::format(" chunk={}", source.chunk));
     return differs(
         at, use,
         fmt::format("a read of {} of {}{} in micro-batch {}", role_name(need.source), name,
-                    need.reduced == Reduced::kNot ? "" : ", reduced over tp,", call.micro_batch));
+                    need.reduced == Reduced::kNot
+                        ? ""
+                        : fmt::format(", reduced over {},", axis_name(need.axis)),
+                    call.micro_batch));
   }
 
   /// The atoms hold what the parts named have made, and what a collective has made of that.
@@ -456,7 +552,8 @@ class ValueCheck {
     for (int i = 1; i < need.num_parts; ++i)
       due = mix(due, record(call, need.part + i).at(need.source));
     if (need.reduced == Reduced::kNot) return read(span) == due;
-    return read(span) == as_read(mix(kReduced, need.reduced, due), span.end - span.begin);
+    return read(span) ==
+           as_read(mix(kReduced, need.reduced, need.axis, due), span.end - span.begin);
   }
 
   /// What read() gives of so many atoms after write() of a number.

@@ -141,10 +141,12 @@ TEST(VerifyV11, RefusesAReadOfAnUpdatedParameter) {
           [](Program& p) {
             const Range read =
                 the(p, "micro.next", is(Op::kBackward, Part::kHead)).find(Role::kWeight)->range;
-            body(p, "end").push_back(
-                make(Op::kCopy,
-                     {{Role::kX, Access::kRead, read},
-                      {Role::kY, Access::kWrite, p.whole(*p.find_buffer("workspace.compute"))}}));
+            const BufferId copy = p.add_buffer({.name = "copy",
+                                                .kind = MemoryKind::kWorkspace,
+                                                .content = Content::kStep,
+                                                .bytes = read.bytes});
+            body(p, "end").push_back(make(Op::kCopy, {{Role::kX, Access::kRead, read},
+                                                      {Role::kY, Access::kWrite, p.whole(copy)}}));
           })),
       "V11");
 }

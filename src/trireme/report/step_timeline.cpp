@@ -54,7 +54,7 @@ Timeline step_timeline(std::string title, const std::vector<StreamRecord>& recor
     for (const InstructionTime& time : record.times) origin = std::min(origin, time.start_seconds);
   }
   Timeline timeline{.title = std::move(title),
-                    .stream_names = {"compute", "communication", "tensor", "pipeline"},
+                    .stream_names = {"compute", "communication", "tensor", "pipeline", "context"},
                     .events = {}};
   for (const StreamRecord& record : records) {
     for (const InstructionTime& time : record.times) {

@@ -221,7 +221,7 @@ INSTANTIATE_TEST_SUITE_P(Contract, UnbuiltValue,
                          testing::Values("[data]\njsonl = [\"a\"]", "[data]\ntokens = [\"a\"]",
                                          "[data]\ntokenizer = \"tokenizer.json\"",
                                          "[data]\ndocument_mask = true", "[layout]\nep = 2",
-                                         "[layout]\ncp = 2", "[checkpoint]\nasync = true"));
+                                         "[checkpoint]\nasync = true"));
 
 TEST(ConfigFile, TheOneBuiltValueIsAccepted) {
   EXPECT_EQ(refusal("[layout]\ntransport = \"threads\"\n"), "");

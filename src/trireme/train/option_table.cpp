@@ -262,10 +262,14 @@ Entries degree_entries() {
       field("dp", TRI_AT(layout.dp), "Data-parallel replicas.")
           .at_least(1)
           .aka({"data_parallel", "data_parallel_size"}),
-      field("cp", TRI_AT(layout.cp), "Context-parallel pieces of a sequence.")
+      field("cp", TRI_AT(layout.cp),
+            "Context-parallel ranks, over which each sequence is cut; seq is a multiple of 2 * cp.")
           .at_least(1)
-          .only_default("context parallelism")
           .aka({"context_parallel", "context_parallel_size"}),
+      choice("cp_comm", TRI_AT(layout.cp_comm), {"ring", "all_gather"},
+             "How attention gets the keys and values of other cp ranks: round a ring beside the "
+             "computation, or all before it; no effect with cp = 1.")
+          .aka({"cp_comm_type", "context_parallel_rotate_method"}),
       field("tp", TRI_AT(layout.tp),
             "Tensor-parallel pieces of a layer: a divisor of heads, kv_heads and ffn.")
           .at_least(1)

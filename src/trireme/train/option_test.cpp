@@ -51,7 +51,8 @@ TEST(OptionTable, HasTheContractsKeys) {
       {"data", "text jsonl tokens tokenizer val_fraction document_mask"},
       {"batch", "seq micro_batch global_batch"},
       {"layout",
-       "pp dp cp tp sp zero reduce dp_sync bucket_mib schedule chunks stages recompute prefetch "
+       "pp dp cp cp_comm tp sp zero reduce dp_sync bucket_mib schedule chunks stages recompute "
+       "prefetch "
        "reshard transport threads_per_rank"},
       {"precision", "compute reduce"},
       {"optimizer", "lr betas eps weight_decay decay_norms clip"},

@@ -126,26 +126,42 @@ void run_heads(const PartCall& call) {
 template <typename T>
 void run_attention(const PartCall& call) {
   const kernels::AttentionShape shape = call.attention_shape();
+  const bool is_step = call.instruction().chunk >= 0;  // its results are fp32 sums
   if (!is_backward(call.instruction().op)) {
-    return kernels::attention_forward<T>(shape, {.q = call.at<T>(Role::kQ),
-                                                 .k = call.at<T>(Role::kK),
-                                                 .v = call.at<T>(Role::kV),
-                                                 .o = call.at<T>(Role::kY),
-                                                 .lse = call.at(Role::kLse),
-                                                 .dropout = call.dropout(),
-                                                 .scratch = call.at<void>(Role::kWorkspace)});
-  }
-  kernels::attention_backward<T>(shape, {.q = call.at<T>(Role::kQ),
+    kernels::AttentionForward<T> forward{.q = call.at<T>(Role::kQ),
                                          .k = call.at<T>(Role::kK),
                                          .v = call.at<T>(Role::kV),
-                                         .o = call.at<T>(Role::kY),
                                          .lse = call.at(Role::kLse),
-                                         .d_o = call.at<T>(Role::kDy),
-                                         .dq = call.at<T>(Role::kDq),
-                                         .dk = call.at<T>(Role::kDk),
-                                         .dv = call.at<T>(Role::kDv),
+                                         .merges = call.instruction().find(Role::kY)->reads(),
                                          .dropout = call.dropout(),
-                                         .scratch = call.at<void>(Role::kWorkspace)});
+                                         .scratch = call.at<void>(Role::kWorkspace)};
+    if (is_step) {
+      forward.partial = call.at(Role::kY);
+    } else {
+      forward.o = call.at<T>(Role::kY);
+    }
+    return kernels::attention_forward<T>(shape, forward);
+  }
+  kernels::AttentionBackward<T> backward{
+      .q = call.at<T>(Role::kQ),
+      .k = call.at<T>(Role::kK),
+      .v = call.at<T>(Role::kV),
+      .o = call.at<T>(Role::kY),
+      .lse = call.at(Role::kLse),
+      .d_o = call.at<T>(Role::kDy),
+      .accumulates_dq = call.instruction().find(Role::kDq)->reads(),
+      .dropout = call.dropout(),
+      .scratch = call.at<void>(Role::kWorkspace)};
+  if (is_step) {
+    backward.dq_partial = call.at(Role::kDq);
+    backward.dk_partial = call.at(Role::kDk);
+    backward.dv_partial = call.at(Role::kDv);
+  } else {
+    backward.dq = call.at<T>(Role::kDq);
+    backward.dk = call.at<T>(Role::kDk);
+    backward.dv = call.at<T>(Role::kDv);
+  }
+  kernels::attention_backward<T>(shape, backward);
 }
 
 template <typename T>
@@ -331,6 +347,19 @@ void run_load(const PartCall& call, int micro_batch) {
   for (const std::int32_t label : loaded.labels) TRI_CHECK(label < vocab);
 }
 
+/// Of one type, or from fp32 to bf16.
+void run_copy(const PartCall& call) {
+  const Range& x = call.instruction().find(Role::kX)->range;
+  const Range& y = call.instruction().find(Role::kY)->range;
+  if (call.program().buffer(x.buffer).dtype == call.program().buffer(y.buffer).dtype) {
+    std::memcpy(call.at<std::byte>(Role::kY), call.at<std::byte>(Role::kX),
+                static_cast<std::size_t>(y.bytes));
+    return;
+  }
+  const auto count = static_cast<std::size_t>(call.count(Role::kX));
+  round_to_bf16(std::span(call.at(Role::kX), count), call.at<std::byte>(Role::kY));
+}
+
 void run_scalar(const PartCall& call) {
   switch (call.instruction().op) {
     case Op::kCount:
@@ -346,9 +375,7 @@ void run_scalar(const PartCall& call) {
                   static_cast<std::size_t>(call.instruction().find(Role::kY)->range.bytes));
       return;
     case Op::kCopy:
-      std::memcpy(call.at<std::byte>(Role::kY), call.at<std::byte>(Role::kX),
-                  static_cast<std::size_t>(call.instruction().find(Role::kY)->range.bytes));
-      return;
+      return run_copy(call);
     case Op::kAdd:
       return kernels::add(call.at(Role::kY), call.at(Role::kX), call.count(Role::kX));
     case Op::kNormSquare:
@@ -493,14 +520,19 @@ std::int64_t CpuBackend<T>::scratch_bytes(const Instruction& instruction) const 
 template <typename T>
 void CpuBackend<T>::fill_constant(const Buffer& buffer, std::byte* bytes) {
   const ModelSpec& spec = program_.request.spec;
-  const std::int64_t elems = buffer.bytes / static_cast<std::int64_t>(sizeof(float));
-  const std::int64_t positions = elems / (spec.head_dim / 2);
-  std::vector<float> cosines(static_cast<std::size_t>(elems)),
-      sines(static_cast<std::size_t>(elems));
+  const std::int64_t row_elems = spec.head_dim / 2;
+  const std::int64_t row_bytes = row_elems * static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t num_rows = buffer.bytes / row_bytes;
+  const TokenPieces pieces = token_pieces(program_);
+  const std::int64_t positions = pieces.position(num_rows - 1) + 1;
+  std::vector<float> cosines(static_cast<std::size_t>(positions * row_elems)), sines = cosines;
   kernels::rope_table(positions, spec.head_dim, spec.rope_base, cosines.data(), sines.data());
   TRI_CHECK(buffer.name == "rope.cos" || buffer.name == "rope.sin");
   const auto& source = buffer.name == "rope.cos" ? cosines : sines;
-  std::memcpy(bytes, source.data(), static_cast<std::size_t>(buffer.bytes));
+  for (std::int64_t row = 0; row < num_rows; ++row) {  // one per token of the rank
+    std::memcpy(bytes + row * row_bytes, source.data() + pieces.position(row) * row_elems,
+                static_cast<std::size_t>(row_bytes));
+  }
 }
 
 template <typename T>
@@ -546,6 +578,8 @@ void CpuBackend<T>::run(const Call& call, int index, Operands operands,
       if (instruction.op == Op::kForward) return run_stage_out<T>(part);
       break;  // a copy
     case Part::kStageIn:
+    case Part::kRingKv:
+    case Part::kRingDkv:  // an addition
     case Part::kNone:
       break;
   }

@@ -29,7 +29,8 @@ kernels::EmbeddingShape PartCall::embedding_shape() const {
           .hidden = spec().hidden,
           .vocab = spec().vocab,
           .max_positions = spec().is_llama() ? 0 : spec().max_seq,
-          .pieces = {.first = cached_tokens()},
+          .pieces = program_.kind == ProgramKind::kDecode ? TokenPieces{.first = cached_tokens()}
+                                                          : token_pieces(program_),
           .first_row = model_.first_vocab_row(),
           .is_shard = program_.request.layout.tp > 1};
 }
@@ -44,7 +45,8 @@ kernels::DropoutShape PartCall::dropout_shape() const {
   return {.num_tokens = num_tokens,
           .seq_len = token_shape(program_).seq,
           .channels = spec().hidden,
-          .first_token = first_own_token(num_tokens)};
+          .first_token = first_own_token(num_tokens),
+          .pieces = token_pieces(program_)};
 }
 
 kernels::HeadsShape PartCall::heads_shape() const {
@@ -56,6 +58,11 @@ kernels::HeadsShape PartCall::heads_shape() const {
 
 kernels::AttentionShape PartCall::attention_shape() const {
   kernels::AttentionShape shape = trireme::attention_shape(program_, model_);
+  if (instruction_.chunk > 0) {
+    const int num_ranks = model_.num_cp_ranks();
+    const int source = (model_.coord().cp + num_ranks - instruction_.chunk) % num_ranks;
+    shape.keys = zigzag_pieces(program_.request.batch.seq, num_ranks, source);
+  }
   if (program_.kind == ProgramKind::kDecode) {
     shape.kv_len = cached_tokens() + 1;
     shape.queries.first = cached_tokens();
@@ -88,6 +95,7 @@ kernels::AttentionShape attention_shape(const Program& program, const LocalModel
   const ModelSpec& spec = model.spec();
   const TokenShape shape = token_shape(program);
   const std::int64_t rows = shape.cache > 0 ? shape.cache : shape.seq;
+  const TokenPieces pieces = token_pieces(program);
   return {.batch = shape.micro_batch,
           .seq_len = shape.seq,
           .heads = spec.heads,
@@ -95,7 +103,10 @@ kernels::AttentionShape attention_shape(const Program& program, const LocalModel
           .head_dim = spec.head_dim,
           .cache_rows = rows,
           .kv_len = rows,
-          .first_head = model.coord().tp * spec.heads};
+          .first_head = model.coord().tp * spec.heads,
+          .queries = pieces,
+          .keys = pieces,
+          .num_key_ranks = model.has_ring() ? 1 : model.num_cp_ranks()};
 }
 
 }  // namespace trireme

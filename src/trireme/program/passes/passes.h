@@ -21,6 +21,13 @@ void sequence_parallel(Program& program, const LocalModel& model);
 /// reader.
 void recompute(Program& program);
 
+/// Context parallelism: each rank has two pieces of every sequence and attends to the keys and
+/// values of all ranks, which go round a ring beside the computation (Liu et al. 2023,
+/// arXiv:2310.01889) or are gathered before it (Dubey et al. 2024, arXiv:2407.21783, section
+/// 3.3.2). Nothing with one rank. Behind recomputation: what travels is not kept, but travels again
+/// in the backward pass.
+void context_parallel(Program& program, const LocalModel& model);
+
 /// Pipeline parallelism: cuts the body of each stage into forward and backward (or its halves),
 /// calls them in the order of the schedule, and sends and receives between stages in the order of
 /// the virtual clock. Without a pipeline: calls of the body, micro-batch after micro-batch.
