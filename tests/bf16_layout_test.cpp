@@ -15,7 +15,7 @@ namespace {
 
 using namespace layout_models;  // NOLINT(google-build-using-namespace)
 
-constexpr Batch kBatch{.seq = 12, .micro_batch = 1, .global_batch = 16};
+constexpr Batch kBatch{.seq = 16, .micro_batch = 1, .global_batch = 16};
 
 HarnessOptions options_of(DType compute) {
   const int steps = kIsSanitized ? 2 : 5;
@@ -76,7 +76,9 @@ std::vector<Case> cases() {
     for (const char* const layout :
          {"dp=2", "dp=2 zero=1 dp_sync=naive", "tp=2", "tp=4 sp=1", "tp=2 sp=1 recompute=full",
           "pp=2 dp=2 tp=2 sp=1 zero=1 schedule=zb-v recompute=selective",
-          "pp=2 tp=2 schedule=dualpipe"}) {
+          "pp=2 tp=2 schedule=dualpipe", "cp=2", "cp=4 cp_comm=all_gather", "cp=4 recompute=full",
+          "dp=2 cp=2 zero=1", "cp=2 tp=2 sp=1 recompute=selective", "pp=2 cp=2 tp=2 schedule=zb-v",
+          "pp=2 cp=2 cp_comm=all_gather schedule=interleaved:2"}) {
       all.push_back({layout, model, false});
     }
   }

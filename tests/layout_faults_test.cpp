@@ -72,6 +72,41 @@ TEST(ShardedHead, OfSeveralChunksOfTokensEqualsOneRank) {
   }
 }
 
+// NVIDIA/Megatron-LM #673 and #906 (A05): the loss was scaled by cp, gradients by 1/cp.
+TEST(ContextParallelism, ScalesNeitherLossNorGradients) {
+  const Batch batch{.seq = 32, .micro_batch = 1, .global_batch = 8};
+  const auto expect_equal = [&](const Layout& layout, const Layout& other) {
+    const HarnessResult a = run_steps(llama(31), layout, batch);
+    const HarnessResult b = run_steps(llama(31), other, batch);
+    EXPECT_NEAR(b.losses.front() / a.losses.front(), 1.0, 1e-6);
+    EXPECT_NEAR(b.grad_norms.front() / a.grad_norms.front(), 1.0, 1e-6);
+  };
+  for (const CpComm comm : {CpComm::kRing, CpComm::kAllGather}) {
+    expect_equal({.dp = 8}, {.dp = 2, .cp = 4, .cp_comm = comm});
+    expect_equal({.dp = 2}, {.dp = 1, .cp = 2, .cp_comm = comm});
+  }
+}
+
+// Ring attention merges blocks of 64 queries and keys, and of less where a piece ends.
+TEST(ContextParallelism, OfPiecesLongerThanABlockEqualsOneRank) {
+  const Batch batch{.seq = 156, .micro_batch = 1, .global_batch = 2};  // pieces of 39 or 26
+  const HarnessOptions options{.steps = 2, .eval_every = 2};
+  for (const ModelSpec& spec : {llama(31), gpt2()}) {
+    const HarnessResult one = run_steps(spec, {}, batch, options);
+    for (const CpComm comm : {CpComm::kRing, CpComm::kAllGather}) {
+      for (const int cp : {1, 2, 3}) {
+        const Layout layout{.cp = cp, .cp_comm = comm};
+        const HarnessResult run = run_steps(spec, layout, batch, options);
+        for (std::size_t i = 0; i < one.losses.size(); ++i)
+          EXPECT_NEAR(run.losses[i], one.losses[i], 1e-5);
+        EXPECT_NEAR(run.eval_losses.front(), one.eval_losses.front(), 1e-5);
+        const TensorError error = largest_error(run.first_gradients, one.first_gradients);
+        EXPECT_LE(error.error, 2e-5) << error.name << " under " << layout_text(layout, batch);
+      }
+    }
+  }
+}
+
 // EleutherAI/gpt-neox #1373 and others: recomputation drew new dropout masks.
 TEST(Recomputation, ChangesNoBitUnderTensorParallelismAndPipelines) {
   const HarnessOptions options{.steps = 5};

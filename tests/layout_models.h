@@ -15,7 +15,7 @@ namespace trireme::layout_models {
 
 /// Every size but the vocabulary divides by 4, for tensor parallelism; grouped heads; no two sizes
 /// alike.
-inline ModelSpec llama(std::int64_t vocab = 31, std::int64_t max_seq = 16) {
+inline ModelSpec llama(std::int64_t vocab = 31, std::int64_t max_seq = 20) {
   return resolved({.family = Family::kLlama,
                    .layers = 4,
                    .hidden = 24,
@@ -33,7 +33,7 @@ inline ModelSpec qwen() {
   spec.qk_norm = true;
   return resolved(spec);
 }
-inline ModelSpec gpt2(std::int64_t max_seq = 16) {
+inline ModelSpec gpt2(std::int64_t max_seq = 20) {
   return resolved({.family = Family::kGpt2,
                    .layers = 4,
                    .hidden = 24,

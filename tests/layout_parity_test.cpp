@@ -25,7 +25,7 @@ namespace {
 
 using namespace layout_models;  // NOLINT(google-build-using-namespace)
 
-constexpr Batch kBatch{.seq = 12, .micro_batch = 1, .global_batch = 16};
+constexpr Batch kBatch{.seq = 16, .micro_batch = 1, .global_batch = 16};
 const HarnessOptions kOptions{.steps = kIsSanitized ? 2 : 5, .eval_every = kIsSanitized ? 2 : 5};
 
 const HarnessResult& reference(const std::string& model, std::int64_t micro_batch) {
@@ -149,13 +149,17 @@ class LayoutDraw {
 
   std::string layout_line() {
     const std::string degrees = one_of(
-        {"pp=1 dp=1 tp=2", "pp=1 dp=1 tp=4", "pp=1 dp=2 tp=2", "pp=1 dp=2 tp=4", "pp=1 dp=4 tp=2",
-         "pp=2 dp=1 tp=1", "pp=2 dp=1 tp=2", "pp=2 dp=1 tp=4", "pp=2 dp=2 tp=1", "pp=2 dp=2 tp=2",
-         "pp=2 dp=4 tp=1", "pp=3 dp=1 tp=1", "pp=3 dp=2 tp=1", "pp=3 dp=1 tp=2", "pp=4 dp=1 tp=1",
-         "pp=4 dp=2 tp=1", "pp=4 dp=1 tp=2"});
+        {"pp=1 dp=1 tp=1 cp=2", "pp=1 dp=1 tp=1 cp=4", "pp=1 dp=1 tp=2 cp=2", "pp=1 dp=1 tp=2 cp=4",
+         "pp=1 dp=2 tp=1 cp=2", "pp=1 dp=2 tp=2 cp=2", "pp=2 dp=1 tp=1 cp=2", "pp=2 dp=1 tp=1 cp=4",
+         "pp=2 dp=1 tp=2 cp=2", "pp=2 dp=2 tp=1 cp=2", "pp=1 dp=1 tp=2",      "pp=1 dp=1 tp=4",
+         "pp=1 dp=2 tp=2",      "pp=1 dp=2 tp=4",      "pp=1 dp=4 tp=2",      "pp=2 dp=1 tp=1",
+         "pp=2 dp=1 tp=2",      "pp=2 dp=1 tp=4",      "pp=2 dp=2 tp=1",      "pp=2 dp=2 tp=2",
+         "pp=2 dp=4 tp=1",      "pp=3 dp=1 tp=1",      "pp=3 dp=2 tp=1",      "pp=3 dp=1 tp=2",
+         "pp=4 dp=1 tp=1",      "pp=4 dp=2 tp=1",      "pp=4 dp=1 tp=2"});
     std::vector<std::string> schedules;
     for (const ScheduleKind& kind : schedule_kinds()) schedules.emplace_back(kind.name);
     std::string text = degrees + " schedule=" + one_of(schedules);
+    text += " cp_comm=" + one_of({"ring", "all_gather"});
     text +=
         " " + one_of({"zero=0", "zero=0 dp_sync=naive", "zero=1", "zero=1 dp_sync=bucketed",
                       "zero=2", "zero=2 reduce=micro_batch", "zero=3", "zero=3 reduce=micro_batch",
@@ -195,6 +199,27 @@ TEST(RandomLayouts, EqualOneRank) {
     SCOPED_TRACE(testing::Message()
                  << "seed " << seed << ", draw " << i << ": " << test.model << " " << test.layout);
     check_case(test);
+  }
+}
+
+// What cuts neither sequences nor sums over replicas changes no bit of what context parallelism
+// computes.
+TEST(ContextParallelism, IsTheSameInEveryBitUnderPipelinesRecomputationAndZero1) {
+  for (const std::string model : {"llama", "qwen", "gpt2"}) {
+    for (const CpComm comm : {CpComm::kRing, CpComm::kAllGather}) {
+      const Layout plain{.cp = 2, .cp_comm = comm};
+      const HarnessResult due = run_steps(spec_of(model), plain, kBatch, kOptions);
+      for (Layout layout :
+           {Layout{.recompute = Recompute::kSelective}, Layout{.recompute = Recompute::kFull},
+            Layout{.zero = 1, .bucket_mib = 0.002}, Layout{.dp_sync = DpSync::kNaive},
+            Layout{.pp = 2, .schedule = "zb-v"},
+            Layout{.pp = 4, .schedule = "1f1b", .recompute = Recompute::kFull}}) {
+        layout.cp = 2;
+        layout.cp_comm = comm;
+        SCOPED_TRACE(model + " " + layout_text(layout, kBatch));
+        expect_equal_bits(run_steps(spec_of(model), layout, kBatch, kOptions), due);
+      }
+    }
   }
 }
 
@@ -266,7 +291,37 @@ std::vector<Case> cases() {
           "pp=2 dp=2 zero=3 schedule=dualpipe",
           "pp=2 dp=2 tp=2 zero=3 schedule=interleaved:2",
           "pp=2 dp=2 tp=2 sp=1 zero=3 schedule=zb-h1 recompute=full",
-          "pp=2 dp=2 tp=2 sp=1 zero=2 reduce=micro_batch schedule=breadth-first:2"}) {
+          "pp=2 dp=2 tp=2 sp=1 zero=2 reduce=micro_batch schedule=breadth-first:2",
+          "cp=2",
+          "cp=4",
+          "cp=4 mbs=2",
+          "cp=2 cp_comm=all_gather",
+          "cp=4 cp_comm=all_gather",
+          "cp=4 mbs=2 cp_comm=all_gather",
+          "cp=4 recompute=full",
+          "cp=4 recompute=full cp_comm=all_gather",
+          "cp=2 tp=2",
+          "cp=2 tp=2 cp_comm=all_gather",
+          "cp=2 tp=2 sp=1 recompute=selective",
+          "cp=2 tp=2 sp=1 cp_comm=all_gather",
+          "cp=2 tp=4 sp=1 recompute=full",
+          "dp=2 cp=2",
+          "dp=2 cp=4 zero=1",
+          "dp=2 cp=2 zero=1 dp_sync=naive cp_comm=all_gather",
+          "pp=2 cp=2 schedule=1f1b",
+          "pp=2 cp=2 schedule=interleaved:2",
+          "pp=2 cp=2 schedule=zb-v",
+          "pp=2 cp=2 schedule=dualpipe",
+          "pp=2 cp=2 schedule=zb-h1 recompute=selective cp_comm=all_gather",
+          "pp=2 cp=2 tp=2 schedule=1f1b",
+          "pp=2 cp=2 tp=2 sp=1 schedule=zb-v recompute=full",
+          "pp=2 dp=2 cp=2 zero=1 schedule=zb-h1 recompute=selective",
+          "cp=4 zero=2",
+          "cp=2 zero=3 recompute=full cp_comm=all_gather",
+          "dp=2 cp=2 zero=3 reduce=micro_batch",
+          "dp=2 cp=2 zero=3 dp_shard=1",
+          "pp=2 cp=2 zero=3 schedule=zb-v reshard=always",
+          "pp=2 cp=2 tp=2 sp=1 zero=2 reduce=micro_batch schedule=zb-h1"}) {
       all.push_back({layout, model, false});
     }
   }

@@ -248,6 +248,28 @@ TEST_F(Runs, ResumeUnderAnotherLayoutGoesOnToRounding) {
   }
 }
 
+TEST_F(Runs, ContextParallelRanksReadTheSameTextAndCountTheSameTokens) {
+  using Keys = std::vector<ConfigOverride>;
+  Recorder one;
+  run(config("one", {{"layout.dp", "1"}, {"layout.zero", "0"}}), one);
+  int number = 0;
+  for (const Keys& keys :
+       {Keys{{"layout.dp", "1"}, {"layout.zero", "0"}, {"layout.cp", "2"}},
+        Keys{{"layout.dp", "2"}, {"layout.cp", "2"}, {"layout.cp_comm", "all_gather"}}}) {
+    Recorder cut;
+    run(config("cut" + std::to_string(number++), keys), cut);
+    ASSERT_EQ(cut.steps.size(), one.steps.size());
+    for (std::size_t i = 0; i < one.steps.size(); ++i) {
+      EXPECT_NEAR(cut.steps[i].loss, one.steps[i].loss, 1e-5);
+      EXPECT_EQ(cut.steps[i].tokens, one.steps[i].tokens);
+      EXPECT_EQ(cut.steps[i].valid_tokens, one.steps[i].valid_tokens);
+    }
+    ASSERT_EQ(cut.evals.size(), one.evals.size());
+    for (std::size_t i = 0; i < one.evals.size(); ++i)
+      EXPECT_NEAR(cut.evals[i].loss, one.evals[i].loss, 1e-5);
+  }
+}
+
 TEST_F(Runs, AChangedLearningRateWinsAndIsNamed) {
   Recorder first, second;
   first.stop_after = 5;

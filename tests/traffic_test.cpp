@@ -103,6 +103,54 @@ TEST(BytesSent, PipelinesSendTheStreamOnceForEachEdgeAndMicroBatch) {
   }
 }
 
+std::int64_t key_value_bytes(std::int64_t num_tokens, std::int64_t elem_bytes) {
+  return num_tokens * 2 * llama().kv_width() * elem_bytes;
+}
+
+// Liu et al. (arXiv:2310.01889): n - 1 hops of a rank's keys and values forward, as many again
+// backward with n hops of their gradients, in fp32, behind them. However many heads share a key.
+TEST(BytesSent, RingsSendKeysAndValuesOnceForEachOtherRankAndDirection) {
+  for (const DType compute : {DType::kF32, DType::kBf16}) {
+    for (const int cp : {2, 3}) {
+      HarnessOptions options;
+      options.compute = compute;
+      options.eval_every = 1;
+      const HarnessResult run = run_steps(llama(), {.cp = cp}, kBatch, options);
+      const std::int64_t own = key_value_bytes(kTokens / cp, dtype_bytes(compute));
+      const std::int64_t gradients = key_value_bytes(kTokens / cp, kFloat);
+      for (int rank = 0; rank < cp; ++rank) {
+        const std::int64_t train = 2 * (cp - 1) * own + cp * gradients, eval = (cp - 1) * own;
+        EXPECT_EQ(sent(run, rank, "cp"), kMicroBatches * kLayers * (train + eval))
+            << "cp " << cp << ", rank " << rank;
+      }
+    }
+  }
+}
+
+// All-gathers forward and backward, and a reduce-scatter of the gradients: n - 1 shares each.
+TEST(BytesSent, GatheringKeysAndValuesSendsThreeTimesTheShareOfEachOtherRank) {
+  for (const DType compute : {DType::kF32, DType::kBf16}) {
+    for (const int cp : {2, 3}) {
+      HarnessOptions options;
+      options.compute = compute;
+      const Layout layout{.cp = cp, .cp_comm = CpComm::kAllGather};
+      const HarnessResult run = run_steps(llama(), layout, kBatch, options);
+      const std::int64_t own = key_value_bytes(kTokens / cp, dtype_bytes(compute));
+      for (int rank = 0; rank < cp; ++rank)
+        EXPECT_EQ(sent(run, rank, "cp"), kMicroBatches * kLayers * 3 * (cp - 1) * own);
+    }
+  }
+}
+
+TEST(BytesSent, ContextParallelismDividesWhatPipelinesAndTensorParallelismSend) {
+  const Layout layout{.pp = 2, .cp = 2, .tp = 2};
+  const HarnessResult run = run_steps(llama(), layout, kBatch);
+  const std::int64_t scalars = 2 * all_reduce(1, kDouble, 2, 0);  // loss and norm
+  EXPECT_EQ(sent(run, 0, "pp"), kMicroBatches * kStream / 2 + scalars);
+  const std::int64_t sums = 4 * kLayers / 2 + 1;  // of half the layers, and the embedding
+  EXPECT_EQ(sent(run, 0, "tp"), kMicroBatches * sums * kStream / 2 + all_reduce(1, kDouble, 2, 0));
+}
+
 TEST(BytesSent, SequenceParallelismDividesWhatPipelinesSend) {
   const HarnessResult whole = run_steps(llama(), {.pp = 2, .tp = 2}, kBatch);
   const HarnessResult cut = run_steps(llama(), {.pp = 2, .tp = 2, .sp = true}, kBatch);
