@@ -90,13 +90,13 @@ struct Batch {
 };
 
 /// Throws UsageError naming field, value, rule and remedy if a degree is out of range, if something
-/// is asked for that is not built yet (ep > 1: refused by name), if a key of ZeRO is set with a stage
-/// that does not know it, if ZeRO-2 or 3 are not to overlap their reductions, if the batch does not
-/// divide (names the nearest valid global batches below and above), if 2 * cp does not divide seq
-/// (names the nearest valid ones), if tp does not divide heads, kv_heads and ffn or is above vocab
-/// (names the valid ones), or if sp is set with tp = 1 or with micro_batch * seq / cp that tp does
-/// not divide (names the nearest valid ones). Whether the model has as many stages as the schedule
-/// needs is checked by the Pipeline (program/pipeline.h).
+/// is asked for that is not built yet (ep > 1: refused by name), if a key of ZeRO is set with a
+/// stage that does not know it, if ZeRO-2 or 3 are not to overlap their reductions, if the batch
+/// does not divide (names the nearest valid global batches below and above), if 2 * cp does not
+/// divide seq (names the nearest valid ones), if tp does not divide heads, kv_heads and ffn or is
+/// above vocab (names the valid ones), or if sp is set with tp = 1 or with micro_batch * seq / cp
+/// that tp does not divide (names the nearest valid ones). Whether the model has as many stages as
+/// the schedule needs is checked by the Pipeline (program/pipeline.h).
 void check_layout(const ModelSpec& spec, const Layout& layout, const Batch& batch);
 
 /// One line, one grammar for plan, simulate, train --layout and metrics, e.g.

@@ -155,7 +155,8 @@ TEST(ProgramText, NamesBothPeersOfAnExchange) {
             std::string::npos)
       << text;
   EXPECT_EQ(program_text(parse_programs(text).front()), text);
-  expect_error(replaced(text, "from=3", "of=3"), line_of(text, "from=3"), "of=3", "from=... is due");
+  expect_error(replaced(text, "from=3", "of=3"), line_of(text, "from=3"), "of=3",
+               "from=... is due");
 }
 
 TEST(ProgramFile, OfABuiltProgramVerifies) {

@@ -108,11 +108,10 @@ TEST(VerifyV16, RefusesARingTheOtherWayRound) {
 }
 
 TEST(VerifyV7, RefusesAnExchangeWithANumberThatIsNoRank) {
-  EXPECT_EQ(
-      rule_on_one([](Program& p) { the(p, kBody, key_hop(1)).comm->source = 4; }), "V7");
-  EXPECT_EQ(rule_on_all([](Program& p) {
-              the(p, kBody, is(Op::kAllGather, Part::kNone)).comm->source = 0;
-            }, kGather),
+  EXPECT_EQ(rule_on_one([](Program& p) { the(p, kBody, key_hop(1)).comm->source = 4; }), "V7");
+  EXPECT_EQ(rule_on_all(
+                [](Program& p) { the(p, kBody, is(Op::kAllGather, Part::kNone)).comm->source = 0; },
+                kGather),
             "V6");
 }
 
@@ -163,15 +162,14 @@ TEST(VerifyV16, RefusesAStepThatForgetsTheOnesBefore) {
 }
 
 TEST(VerifyV1, RefusesAStepThatIsLeftOutOrRepeated) {
-  EXPECT_EQ(
-      rule_on_all([](Program& p) { drop(p, kBody, step(Op::kForward, Part::kAttn, 2)); }), "V1");
+  EXPECT_EQ(rule_on_all([](Program& p) { drop(p, kBody, step(Op::kForward, Part::kAttn, 2)); }),
+            "V1");
   EXPECT_EQ(
       rule_on_all([](Program& p) { duplicate(p, kBody, step(Op::kBackward, Part::kAttn, 2)); }),
       "V1");
-  EXPECT_EQ(rule_on_all([](Program& p) {
-              the(p, kBody, step(Op::kForward, Part::kAttn, 2)).chunk = 4;
-            }),
-            "V1");
+  EXPECT_EQ(
+      rule_on_all([](Program& p) { the(p, kBody, step(Op::kForward, Part::kAttn, 2)).chunk = 4; }),
+      "V1");
 }
 
 TEST(VerifyV16, RefusesGradientsThatARankDoesNotAddTo) {
@@ -180,9 +178,8 @@ TEST(VerifyV16, RefusesGradientsThatARankDoesNotAddTo) {
 }
 
 TEST(VerifyV16, RefusesGradientsThatARankAddsToTwice) {
-  EXPECT_EQ(
-      rule_on_all([](Program& p) { duplicate(p, kBody, step(Op::kAdd, Part::kRingDkv, 2)); }),
-      "V16");
+  EXPECT_EQ(rule_on_all([](Program& p) { duplicate(p, kBody, step(Op::kAdd, Part::kRingDkv, 2)); }),
+            "V16");
 }
 
 TEST(VerifyV16, RefusesGradientsThatDoNotComeHome) {
@@ -233,8 +230,8 @@ Match gathers(const Program& program, Op op) {
 }
 
 TEST(VerifyV2, RefusesKeysThatAreNotGathered) {
-  EXPECT_EQ(
-      rule_on_all([](Program& p) { drop(p, kBody, gathers(p, Op::kAllGather)); }, kGather), "V2");
+  EXPECT_EQ(rule_on_all([](Program& p) { drop(p, kBody, gathers(p, Op::kAllGather)); }, kGather),
+            "V2");
 }
 
 TEST(VerifyV16, RefusesGatheredValuesForKeys) {
@@ -250,8 +247,9 @@ TEST(VerifyV16, RefusesGatheredValuesForKeys) {
 }
 
 TEST(VerifyV2, RefusesGradientsThatAreNotSummed) {
-  EXPECT_EQ(rule_on_all([](Program& p) { drop(p, kBody, gathers(p, Op::kReduceScatter)); }, kGather),
-            "V2");
+  EXPECT_EQ(
+      rule_on_all([](Program& p) { drop(p, kBody, gathers(p, Op::kReduceScatter)); }, kGather),
+      "V2");
 }
 
 // Replicas

@@ -397,6 +397,8 @@ global_batch = 16
 [layout]
 pp = 2
 dp = 2
+cp = 2
+cp_comm = "all_gather"
 tp = 4
 sp = true
 zero = 3
