@@ -173,29 +173,23 @@ StateKind ModelState::held_as(StateKind kind) const {
   return kind == StateKind::kMaster ? weight_kinds().back() : kind;
 }
 
-ModelState::RootPart ModelState::root_part(StateKind kind, int root) const {
-  const std::int64_t all = roots_.elems.at(static_cast<std::size_t>(root));
-  // With ZeRO-2 sums of gradients may have a buffer of their own.
-  const auto sums = program_.find_buffer(root_name("grad_shards", root));
-  const BufferId buffer = kind == StateKind::kGradient && sums
-                              ? *sums
-                              : *program_.find_buffer(root_name(buffer_kind(kind), root));
-  const StateShard shard = state_shard(program_.request, memory_kind(kind));
-  const Shard own = shard_of(all, shard.num_shards, shard.index);
-  const bool is_whole = num_elems(program_, program_.whole(buffer)) == all;
-  // Of a whole root's gradients the own shard alone is complete.
-  const bool is_complete = is_whole && kind != StateKind::kGradient;
-  return {.buffer = buffer,
-          .elems = is_complete ? Shard{.begin = 0, .end = all} : own,
-          .origin = is_whole ? 0 : own.begin};
+ModelState::HeldElems ModelState::held_elems(StateKind kind, int root) const {
+  if (kind != StateKind::kGradient) {
+    const RootPart part = *root_part(program_, buffer_kind(kind), root);
+    return {.part = part, .complete = part.elems};
+  }
+  // Sums may lie in a buffer of the whole root, of which the own shard alone is complete.
+  const StateShard own = state_shard(program_.request, MemoryKind::kGradients);
+  return {.part = *reduced_gradients(program_, root),
+          .complete =
+              shard_of(roots_.elems.at(static_cast<std::size_t>(root)), own.num_shards, own.index)};
 }
 
 std::vector<ModelState::Piece> ModelState::pieces_of(const StateTensor& tensor) const {
   const auto number = static_cast<std::size_t>(tensor.row);
   if (!program_.holds(number)) return {};
   const ParameterRoots::Row& at = roots_.rows.at(number);
-  const RootPart part = root_part(held_as(tensor.kind), at.root);
-  const std::int64_t elem_bytes = dtype_bytes(program_.buffer(part.buffer).dtype);
+  const HeldElems held = held_elems(held_as(tensor.kind), at.root);
   const ParameterShard shard = model_.shard(number);
   const ParameterView& rows = view(tensor);
   std::vector<Piece> pieces;
@@ -207,17 +201,18 @@ std::vector<ModelState::Piece> ModelState::pieces_of(const StateTensor& tensor) 
     const std::int64_t begin =
         at.offset + (block.shard_row + first - block.first_row) * shard.num_columns;
     const Shard elems{
-        .begin = std::max(begin, part.elems.begin) - begin,
-        .end = std::min(begin + (end - first) * shard.num_columns, part.elems.end) - begin};
+        .begin = std::max(begin, held.complete.begin) - begin,
+        .end = std::min(begin + (end - first) * shard.num_columns, held.complete.end) - begin};
     for (const Rectangle& of_block : rectangles_of(elems, shard.num_columns)) {
       const std::int64_t offset =
-          begin + of_block.first_row * shard.num_columns + of_block.first_column - part.origin;
+          begin + of_block.first_row * shard.num_columns + of_block.first_column;
       Rectangle place = of_block;
       place.first_row += first - rows.first_row;
       place.first_column += block.first_column;
       pieces.push_back(
           {.place = place,
-           .range = {part.buffer, offset * elem_bytes, of_block.num_elems() * elem_bytes}});
+           .range = *range_in(program_, held.part,
+                              {.begin = offset, .end = offset + of_block.num_elems()})});
     }
   }
   return pieces;

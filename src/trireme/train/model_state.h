@@ -76,12 +76,10 @@ class ModelState {
     Rectangle place;
     Range range = {};
   };
-  /// The elements of a root that are complete on this rank, in a buffer whose first one is
-  /// `origin`.
-  struct RootPart {
-    BufferId buffer = -1;
-    Shard elems = {};
-    std::int64_t origin = 0;
+  /// What a rank has of a root in one buffer, and which elements of that are complete.
+  struct HeldElems {
+    RootPart part;
+    Shard complete;
   };
   /// Writes the elements of a rectangle, row after row.
   using Fill = std::function<void(const Rectangle& part, std::span<float> out)>;
@@ -93,7 +91,7 @@ class ModelState {
   [[nodiscard]] std::vector<StateKind> weight_kinds() const;
   /// kParameter for the master of a parameter that is its own.
   [[nodiscard]] StateKind held_as(StateKind kind) const;
-  [[nodiscard]] RootPart root_part(StateKind kind, int root) const;
+  [[nodiscard]] HeldElems held_elems(StateKind kind, int root) const;
   [[nodiscard]] std::vector<Piece> pieces_of(const StateTensor& tensor) const;
   /// Stores what `fill` says for each part of at most kPartElems elements that this rank holds.
   void fill_pieces(const StateTensor& tensor, const Fill& fill);
