@@ -38,6 +38,10 @@ constexpr Named kLayouts[] = {
     {"dp=2 zero=1 bucket_mib=0.01", "dp 2"},
     {"dp=3 zero=1 bucket_mib=0.01", "dp 3"},
     {"dp=4 zero=1 dp_shard=2 bucket_mib=0.01", "hybrid dp 4"},
+    {"dp=2 zero=2 bucket_mib=0.01", "dp 2"},
+    {"dp=3 zero=2 reduce=micro_batch", "dp 3, each micro-batch"},
+    {"dp=2 zero=3", "dp 2"},
+    {"dp=3 zero=3 prefetch=2 reshard=never", "dp 3"},
     {"tp=2", "tp 2"},
     {"tp=2 sp=1", "sp 2"},
     {"tp=4", "tp 4"},
@@ -47,6 +51,7 @@ constexpr Named kLayouts[] = {
     {"pp=2 schedule=dualpipe", "dualpipe"},
     {"pp=2 dp=2 zero=1 schedule=1f1b", "dp 2"},
     {"dp=2 tp=2 zero=1", "dp 2 tp 2"},
+    {"pp=2 dp=2 tp=2 zero=3 schedule=1f1b", "dp 2 tp 2"},
 };
 constexpr std::size_t kNumLayouts = std::size(kLayouts);
 
@@ -276,6 +281,14 @@ TEST_F(Reading, OfReplicasWithZero1IsTheMomentsOnce) {
   const std::int64_t elems = ParameterTable(spec).num_elems();
   EXPECT_EQ(sum(bytes_read(spec, "dp=3 zero=1 bucket_mib=0.01")), (3 * 4 + 8) * elems);
   EXPECT_EQ(sum(bytes_read(spec, "dp=3")), 3 * kAllThree * elems);
+}
+
+TEST_F(Reading, OfReplicasWithZero3IsTheFileOnce) {
+  for (const std::string model : {"llama", "gpt2"}) {
+    fs::remove_all(folder_.path() / "checkpoints");
+    const ModelSpec spec = spec_of(model);
+    EXPECT_EQ(sum(bytes_read(spec, "dp=4 zero=3")), kAllThree * ParameterTable(spec).num_elems());
+  }
 }
 
 TEST_F(Reading, OfATiedTableIsOnFirstAndLastStage) {
