@@ -26,7 +26,13 @@ struct Division {
 };
 
 std::vector<Division> divisions() {
-  return {{"ZeRO-0", {.zero = 0}, "18", "16"}, {"ZeRO-1", {.zero = 1}, "6 + 12/n", "8 + 8/n"}};
+  constexpr auto kMicroBatch = GradientReduction::kMicroBatch;
+  return {{"0", {.zero = 0}, "18", "16"},
+          {"1", {.zero = 1}, "6 + 12/n", "8 + 8/n"},
+          {"2", {.zero = 2}, "6 + 12/n", "8 + 8/n"},
+          {"2, each micro-batch", {.zero = 2, .reduce = kMicroBatch}, "2 + 16/n", "4 + 12/n"},
+          {"3", {.zero = 3}, "4 + 14/n", "4 + 12/n"},
+          {"3, each micro-batch", {.zero = 3, .reduce = kMicroBatch}, "18/n", "16/n"}};
 }
 
 /// The model of configs/demo.toml.
@@ -49,7 +55,7 @@ struct Case {
 
 Program program_of(const Case& test) {
   BuildRequest request =
-      small_request(test.division.layout, {.seq = 8, .global_batch = 8}, demo_model());
+      small_request(test.division.layout, {.seq = 8, .global_batch = 16}, demo_model());
   request.layout.dp = test.dp;
   request.layout.bucket_mib = 1;
   request.compute = test.compute;
@@ -65,9 +71,15 @@ StateBytes placed_bytes(const Program& program) {
           .moments = of(MemoryKind::kMoments)};
 }
 
+/// With a reduction once a step, gradients of several micro-batches add up whole.
 StateBytes closed_form(const Case& test) {
-  return model_state_bytes(ParameterTable(demo_model()).num_elems(), test.compute == DType::kBf16,
-                           test.division.layout.zero, test.dp);
+  const std::int64_t num_elems = ParameterTable(demo_model()).num_elems();
+  const auto form = [&](int zero) {
+    return model_state_bytes(num_elems, test.compute == DType::kBf16, zero, test.dp);
+  };
+  StateBytes bytes = form(test.division.layout.zero);
+  if (test.division.layout.reduce == GradientReduction::kStep) bytes.gradients = form(0).gradients;
+  return bytes;
 }
 
 std::vector<Case> cases() {
@@ -110,6 +122,10 @@ form (Rajbhandari et al. 2019, arXiv:1910.02054, figure 1, with fp32 gradients),
 number of ranks that hold the same parameters. The difference is padding: each shard of a bucket
 begins at 64 bytes. tp and pp divide the parameters, and with them every column; sp divides
 activations alone.
+
+With ZeRO-2 and 3 gradients are reduced once a step, for which several micro-batches add up whole
+gradients, or after each micro-batch (`layout.reduce`). What passes by, a bucket that is reduced at
+once or a layer that ZeRO-3 has gathered, is no state: it counts as activations or communication.
 
 | compute | ZeRO | dp | parameters | gradients | master | moments | all | closed form | bytes a parameter | is |
 |---|---|--:|--:|--:|--:|--:|--:|--:|---|--:|
