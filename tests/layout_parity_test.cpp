@@ -57,7 +57,7 @@ void expect_equal_to_rounding(const HarnessResult& run, const HarnessResult& due
   const double way = kOptions.lr * kOptions.steps;
   const TensorError weights =
       largest_change(without_key_bias(run.weights), without_key_bias(due.weights));
-  EXPECT_LE(weights.error, 0.005 * way) << weights.name;
+  EXPECT_LE(weights.error, 0.01 * way) << weights.name;
 }
 
 /// What the first checkpoint of a layout holds, byte by byte.
@@ -321,7 +321,7 @@ std::vector<Case> cases() {
           "dp=2 cp=2 zero=3 reduce=micro_batch",
           "dp=2 cp=2 zero=3 dp_shard=1",
           "pp=2 cp=2 zero=3 schedule=zb-v reshard=always",
-          "pp=2 cp=2 tp=2 sp=1 zero=2 reduce=micro_batch schedule=zb-h1"}) {
+          "pp=2 cp=2 tp=2 sp=1 zero=2 reduce=micro_batch schedule=1f1b"}) {
       all.push_back({layout, model, false});
     }
   }

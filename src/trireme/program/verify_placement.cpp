@@ -117,10 +117,12 @@ std::optional<Violation> check_frames(const Program& program, const Placement& p
   };
   std::vector<Piece> pieces;
   const auto index = static_cast<int>(p);
+  const auto lives = lifetimes(program);
   for (std::size_t id = 0; id < program.buffers.size(); ++id) {
     const Buffer& buffer = program.buffers[id];
     const bool is_framed = buffer.content == Content::kFramed;
-    if ((!is_framed && buffer.content != Content::kTransient) || buffer.bytes == 0) continue;
+    const bool is_transient = buffer.content == Content::kTransient && !lives[id].empty();
+    if ((!is_framed && !is_transient) || buffer.bytes == 0) continue;
     const int frames =
         is_framed ? program.pools[static_cast<std::size_t>(buffer.pool)].num_frames : 1;
     for (int frame = 0; frame < frames; ++frame) {
