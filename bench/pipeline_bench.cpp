@@ -25,11 +25,11 @@
 #include <fmt/format.h>
 
 #include "trireme/base/errors.h"
-#include "trireme/comm/threads/run_ranks.h"
+#include "trireme/comm/run_ranks.h"
 #include "trireme/comm/threads/thread_world.h"
 #include "trireme/execute/backend.h"
 #include "trireme/execute/rank_programs.h"
-#include "trireme/execute/thread_rank.h"
+#include "trireme/execute/rank_resources.h"
 #include "trireme/program/build.h"
 #include "trireme/program/schedules/virtual_clock.h"
 #include "trireme/program/step_clock.h"
@@ -194,9 +194,10 @@ Timeline run_round(const Case& item, Seconds op) {
   RankTimes times;
   run_ranks(world, [&](int rank) {
     const auto r = static_cast<std::size_t>(rank);
-    ThreadRank resources(item.ranks[r], world, rank, {.make_backend = [op](const Program& program) {
-                           return std::make_unique<SleepingBackend>(program, op);
-                         }});
+    RankResources resources(item.ranks[r], world, rank,
+                            {.make_backend = [op](const Program& program) {
+                              return std::make_unique<SleepingBackend>(program, op);
+                            }});
     RankExecutor& executor = resources.executor();
     for (int step = 1; step <= kSteps; ++step) {
       executor.record_times(step == kSteps);

@@ -10,9 +10,9 @@
 
 #include "trireme/base/philox.h"
 #include "trireme/base/units.h"
-#include "trireme/comm/threads/run_ranks.h"
+#include "trireme/comm/run_ranks.h"
 #include "trireme/comm/threads/thread_world.h"
-#include "trireme/execute/thread_rank.h"
+#include "trireme/execute/rank_resources.h"
 #include "trireme/program/build.h"
 #include "trireme/train/batch_sources.h"
 #include "trireme/train/checkpointing.h"
@@ -216,7 +216,7 @@ class HarnessRank {
   const Program& train_;
   int rank_;
   HarnessSource source_;
-  ThreadRank resources_;
+  RankResources resources_;
   RankExecutor& executor_;
   ModelState state_;
 };

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "trireme/base/units.h"
-#include "trireme/comm/threads/run_ranks.h"
+#include "trireme/comm/run_ranks.h"
 #include "trireme/comm/threads/thread_world.h"
-#include "trireme/execute/thread_rank.h"
+#include "trireme/execute/rank_resources.h"
 #include "trireme/program/build.h"
 #include "trireme/train/batch_sources.h"
 #include "trireme/train/checkpointing.h"
@@ -38,7 +38,7 @@ EvaluationResult evaluate_text(const EvaluationRequest& request, const EvalBatch
   run_ranks(world, [&](int rank) {
     const RankPrograms& programs = ranks[static_cast<std::size_t>(rank)];
     const Program& program = programs.programs.front();
-    ThreadRank resources(
+    RankResources resources(
         programs, world, rank,
         {.num_threads = request.threads_per_rank, .resets_affinity = request.resets_affinity});
     RankExecutor& executor = resources.executor();

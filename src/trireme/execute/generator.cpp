@@ -132,7 +132,7 @@ double uniform(std::uint64_t seed, std::uint64_t index) {
 }  // namespace
 
 struct Generator::State {
-  State(const BuildRequest& request, const ThreadRankOptions& options)
+  State(const BuildRequest& request, const RankOptions& options)
       : spec(request.spec),
         programs(plan_of(request, options.num_threads)),
         ranks(programs, options) {
@@ -152,7 +152,7 @@ struct Generator::State {
   std::span<const float> run(int index, std::span<const std::int32_t> tokens,
                              std::int64_t length_input) {
     std::span<const float> logits;
-    ranks.run([&](int rank, ThreadRank& resources) {
+    ranks.run([&](int rank, RankResources& resources) {
       RankExecutor& executor = resources.executor();
       TokenSource source(tokens);
       executor.scalar<std::int64_t>(index, "length") = length_input;
@@ -165,7 +165,7 @@ struct Generator::State {
   }
 };
 
-Generator::Generator(const ModelSpec& spec, const Layout& layout, const ThreadRankOptions& options)
+Generator::Generator(const ModelSpec& spec, const Layout& layout, const RankOptions& options)
     : state_(std::make_unique<State>(request_of(spec, layout), options)) {}
 
 Generator::Generator(Generator&& other) noexcept = default;
@@ -173,7 +173,7 @@ Generator::~Generator() = default;
 
 void Generator::on_ranks(
     const std::function<void(const Program& program, RankExecutor& executor)>& work) {
-  state_->ranks.run([&](int rank, ThreadRank& resources) {
+  state_->ranks.run([&](int rank, RankResources& resources) {
     work(state_->program(rank, kPrefill), resources.executor());
   });
 }

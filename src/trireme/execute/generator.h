@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "trireme/execute/thread_rank.h"
+#include "trireme/execute/rank_resources.h"
 
 namespace trireme {
 
@@ -25,7 +25,7 @@ class Generator {
  public:
   /// `spec` is resolved. Of `layout`, what concerns training alone has no effect: sp, recompute,
   /// zero, dp_sync. Throws UsageError as check_layout and Pipeline do, and unless dp = 1.
-  Generator(const ModelSpec& spec, const Layout& layout, const ThreadRankOptions& options);
+  Generator(const ModelSpec& spec, const Layout& layout, const RankOptions& options);
   Generator(Generator&& other) noexcept;
   Generator(const Generator&) = delete;
   Generator& operator=(const Generator&) = delete;

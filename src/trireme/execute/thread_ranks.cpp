@@ -3,11 +3,11 @@
 #include <utility>
 
 #include "trireme/base/units.h"
-#include "trireme/comm/threads/run_ranks.h"
+#include "trireme/comm/run_ranks.h"
 
 namespace trireme {
 
-ThreadRanks::ThreadRanks(const std::vector<RankPrograms>& programs, ThreadRankOptions options)
+ThreadRanks::ThreadRanks(const std::vector<RankPrograms>& programs, RankOptions options)
     : programs_(programs), options_(std::move(options)), world_(narrow<int>(std::ssize(programs))) {
   launcher_ = std::thread([this] {
     std::exception_ptr failure;
@@ -22,7 +22,7 @@ ThreadRanks::ThreadRanks(const std::vector<RankPrograms>& programs, ThreadRankOp
     is_done_.notify_all();
   });
   try {
-    run([](int, ThreadRank&) {});  // all of them exist
+    run([](int, RankResources&) {});  // all of them exist
   } catch (...) {
     launcher_.join();
     throw;
@@ -47,7 +47,7 @@ void ThreadRanks::run(const Work& work) {
 
 void ThreadRanks::rank_main(int rank) {
   try {
-    ThreadRank resources(programs_[static_cast<std::size_t>(rank)], world_, rank, options_);
+    RankResources resources(programs_[static_cast<std::size_t>(rank)], world_, rank, options_);
     // Past it every rank has a thread; before it, peers without one are noticed by the world.
     if (resources.host() != nullptr) resources.host()->barrier();
     serve(rank, resources);
@@ -59,7 +59,7 @@ void ThreadRanks::rank_main(int rank) {
   }
 }
 
-void ThreadRanks::serve(int rank, ThreadRank& resources) {
+void ThreadRanks::serve(int rank, RankResources& resources) {
   std::int64_t num_done = 0;
   while (const Work* const work = next_work(num_done)) {
     (*work)(rank, resources);

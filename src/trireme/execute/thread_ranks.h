@@ -9,17 +9,18 @@
 #include <thread>
 #include <vector>
 
-#include "trireme/execute/thread_rank.h"
+#include "trireme/comm/threads/thread_world.h"
+#include "trireme/execute/rank_resources.h"
 
 namespace trireme {
 
 /// For a caller that is no rank: it hands work to all of them, many times. Used by one thread.
 class ThreadRanks {
  public:
-  using Work = std::function<void(int rank, ThreadRank& resources)>;
+  using Work = std::function<void(int rank, RankResources& resources)>;
 
-  /// One thread for each of `programs`, which outlive it. Throws as ThreadRank does.
-  ThreadRanks(const std::vector<RankPrograms>& programs, ThreadRankOptions options);
+  /// One thread for each of `programs`, which outlive it. Throws as RankResources does.
+  ThreadRanks(const std::vector<RankPrograms>& programs, RankOptions options);
   ThreadRanks(const ThreadRanks&) = delete;
   ThreadRanks& operator=(const ThreadRanks&) = delete;
   ThreadRanks(ThreadRanks&&) = delete;
@@ -33,13 +34,13 @@ class ThreadRanks {
 
  private:
   void rank_main(int rank);
-  void serve(int rank, ThreadRank& resources);
+  void serve(int rank, RankResources& resources);
   /// The next work of a rank that has done `num_done` of them; nullptr: there is none any more.
   [[nodiscard]] const Work* next_work(std::int64_t num_done);
   void end_work();
 
   const std::vector<RankPrograms>& programs_;
-  ThreadRankOptions options_;
+  RankOptions options_;
   ThreadWorld world_;
   std::mutex mutex_;  ///< guards all below but the thread
   std::condition_variable has_work_, is_done_;

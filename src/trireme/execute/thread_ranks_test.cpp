@@ -48,8 +48,8 @@ class ThreadRanksTest : public testing::Test {
 
 TEST_F(ThreadRanksTest, EachRankKeepsItsThread) {
   std::array<std::thread::id, 2> first, second;
-  ranks_.run([&](int rank, ThreadRank&) { of(first, rank) = std::this_thread::get_id(); });
-  ranks_.run([&](int rank, ThreadRank&) { of(second, rank) = std::this_thread::get_id(); });
+  ranks_.run([&](int rank, RankResources&) { of(first, rank) = std::this_thread::get_id(); });
+  ranks_.run([&](int rank, RankResources&) { of(second, rank) = std::this_thread::get_id(); });
   EXPECT_EQ(first, second);
   const std::set threads = {first[0], first[1], std::this_thread::get_id()};
   EXPECT_EQ(threads.size(), 3U);
@@ -57,7 +57,7 @@ TEST_F(ThreadRanksTest, EachRankKeepsItsThread) {
 
 TEST_F(ThreadRanksTest, MeetInTheirCommunicator) {
   std::array<int, 2> seen{};
-  ranks_.run([&](int rank, ThreadRank& resources) {
+  ranks_.run([&](int rank, RankResources& resources) {
     of(seen, rank) = rank == 0 ? 7 : 0;
     resources.host()->broadcast(std::as_writable_bytes(std::span(&of(seen, rank), 1)), 0);
   });
@@ -66,7 +66,7 @@ TEST_F(ThreadRanksTest, MeetInTheirCommunicator) {
 
 TEST_F(ThreadRanksTest, FailureWakesThePeerThatWaitsAndIsRethrown) {
   std::atomic<bool> has_lost_peer = false;
-  EXPECT_EQ(error_of([&](int rank, ThreadRank& resources) {
+  EXPECT_EQ(error_of([&](int rank, RankResources& resources) {
               if (rank == 1) throw UsageError("rank 1 fails");
               try {
                 resources.host()->barrier();
@@ -80,15 +80,15 @@ TEST_F(ThreadRanksTest, FailureWakesThePeerThatWaitsAndIsRethrown) {
 }
 
 TEST_F(ThreadRanksTest, FailureWakesThePeerThatIsDone) {
-  EXPECT_EQ(error_of([&](int rank, ThreadRank&) {
+  EXPECT_EQ(error_of([&](int rank, RankResources&) {
               if (rank == 0) throw UsageError("rank 0 fails");
             }),
             "rank 0 fails");
 }
 
 TEST_F(ThreadRanksTest, LaterWorkIsRefusedWithTheFirstFailure) {
-  static_cast<void>(error_of([](int, ThreadRank&) { throw UsageError("first"); }));
-  EXPECT_EQ(error_of([](int, ThreadRank&) { throw UsageError("second"); }), "first");
+  static_cast<void>(error_of([](int, RankResources&) { throw UsageError("first"); }));
+  EXPECT_EQ(error_of([](int, RankResources&) { throw UsageError("second"); }), "first");
 }
 
 TEST_F(ThreadRanksTest, ArenaThatCannotBeHadIsRefused) {

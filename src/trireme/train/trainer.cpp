@@ -11,10 +11,10 @@
 
 #include "trireme/base/errors.h"
 #include "trireme/base/units.h"
-#include "trireme/comm/threads/run_ranks.h"
+#include "trireme/comm/run_ranks.h"
 #include "trireme/comm/threads/thread_world.h"
 #include "trireme/execute/cpu/threads.h"
-#include "trireme/execute/thread_rank.h"
+#include "trireme/execute/rank_resources.h"
 #include "trireme/kernels/cpu/isa.h"
 #include "trireme/kernels/cpu/matmul.h"
 #include "trireme/model/flops.h"
@@ -366,7 +366,7 @@ class RankRun {
   const Program& program_;  ///< the training step
   int rank_;
   BatchCut cut_;
-  ThreadRank resources_;
+  RankResources resources_;
   RankExecutor& executor_;
   Communicator* host_;  ///< nullptr if the rank is alone
   ModelState state_;

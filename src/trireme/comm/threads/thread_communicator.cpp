@@ -3,63 +3,20 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
-#include <functional>
 #include <optional>
 #include <thread>
 
 #include <fmt/format.h>
 
 #include "trireme/base/errors.h"
-#include "trireme/base/units.h"
-#include "trireme/comm/threads/rank_order_reduce.h"
+#include "trireme/comm/rank_order_reduce.h"
 
 namespace trireme {
 
 namespace {
 
-constexpr const char* kSameCalls =
-    "all members of a group make the same calls in the same order; compare the ranks' programs "
-    "(rule V6)";
-
 void copy_bytes(const std::byte* from, std::byte* to, std::size_t num_bytes) {
   if (num_bytes > 0 && from != to) std::memcpy(to, from, num_bytes);
-}
-
-bool overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
-  const std::less<const std::byte*> before;
-  return !a.empty() && !b.empty() && before(a.data(), b.data() + b.size()) &&
-         before(b.data(), a.data() + a.size());
-}
-
-bool is_reduction(CommOp op) {
-  return op == CommOp::kReduce || op == CommOp::kAllReduce || op == CommOp::kReduceScatter;
-}
-
-bool has_root(CommOp op) {
-  return op == CommOp::kBroadcast || op == CommOp::kScatter || op == CommOp::kGather ||
-         op == CommOp::kReduce;
-}
-
-std::string call_text(const CollectiveCall& call) {
-  std::string text{comm_op_name(call.op)};
-  if (is_reduction(call.op)) {
-    text += fmt::format(" {} of {}", call.reduction.op == ReduceOp::kSum ? "sum" : "max",
-                        dtype_name(call.reduction.dtype));
-  }
-  if (call.op != CommOp::kBarrier) text += fmt::format(", {} bytes", call.full_bytes);
-  if (has_root(call.op)) text += fmt::format(", root {}", call.root);
-  return text;
-}
-
-CommCall traffic_of(const CollectiveCall& call, int size, int rank) {
-  const Reduction& reduction = call.reduction;
-  const std::int64_t elem_bytes = is_reduction(call.op) ? dtype_bytes(reduction.dtype) : 1;
-  return {.op = call.op,
-          .num_elems = call.full_bytes / elem_bytes,
-          .elem_bytes = reduction.travels_in_bf16 ? dtype_bytes(DType::kBf16) : elem_bytes,
-          .size = size,
-          .rank = rank,
-          .root = call.root};
 }
 
 }  // namespace
@@ -69,6 +26,7 @@ ThreadCommunicator::ThreadCommunicator(ThreadWorld& world, ThreadGroup& group, i
     : Communicator(member, group.size()),
       world_(world),
       group_(group),
+      checks_(group, member),
       spin_count_(options.spin_count),
       link_(options.link),
       sources_(static_cast<std::size_t>(group.size())),
@@ -129,7 +87,7 @@ void ThreadCommunicator::barrier() {
 }
 
 void ThreadCommunicator::broadcast(std::span<std::byte> buffer, int root) {
-  check_root(CommOp::kBroadcast, root);
+  checks_.check_root(CommOp::kBroadcast, root);
   const CollectiveCall call{
       .op = CommOp::kBroadcast, .full_bytes = std::ssize(buffer), .root = root};
   run(call, buffer.data(), nullptr, [&] {
@@ -139,8 +97,8 @@ void ThreadCommunicator::broadcast(std::span<std::byte> buffer, int root) {
 
 void ThreadCommunicator::scatter(std::span<const std::byte> full, std::span<std::byte> shard,
                                  int root) {
-  check_root(CommOp::kScatter, root);
-  if (rank() == root) check_shards(CommOp::kScatter, full, shard);
+  checks_.check_root(CommOp::kScatter, root);
+  if (rank() == root) checks_.check_shards(CommOp::kScatter, full, shard);
   const CollectiveCall call{
       .op = CommOp::kScatter, .full_bytes = std::ssize(shard) * size(), .root = root};
   run(call, full.data(), nullptr, [&] {
@@ -153,8 +111,8 @@ void ThreadCommunicator::scatter(std::span<const std::byte> full, std::span<std:
 
 void ThreadCommunicator::gather(std::span<const std::byte> shard, std::span<std::byte> full,
                                 int root) {
-  check_root(CommOp::kGather, root);
-  if (rank() == root) check_shards(CommOp::kGather, full, shard);
+  checks_.check_root(CommOp::kGather, root);
+  if (rank() == root) checks_.check_shards(CommOp::kGather, full, shard);
   const CollectiveCall call{
       .op = CommOp::kGather, .full_bytes = std::ssize(shard) * size(), .root = root};
   run(call, nullptr, full.data(), [&] {
@@ -166,8 +124,8 @@ void ThreadCommunicator::gather(std::span<const std::byte> shard, std::span<std:
 }
 
 void ThreadCommunicator::reduce(std::span<std::byte> buffer, Reduction reduction, int root) {
-  check_root(CommOp::kReduce, root);
-  check_elems(CommOp::kReduce, buffer, reduction);
+  checks_.check_root(CommOp::kReduce, root);
+  checks_.check_elems(CommOp::kReduce, buffer, reduction);
   const CollectiveCall call{.op = CommOp::kReduce,
                             .full_bytes = std::ssize(buffer),
                             .reduction = reduction,
@@ -183,7 +141,7 @@ void ThreadCommunicator::reduce(std::span<std::byte> buffer, Reduction reduction
 // Each rank reduces its own cut and writes it to every buffer while it is in the cache. Cuts do
 // not overlap and only their owner touches them, so this is as safe in place as a reduce-scatter.
 void ThreadCommunicator::all_reduce(std::span<std::byte> buffer, Reduction reduction) {
-  check_elems(CommOp::kAllReduce, buffer, reduction);
+  checks_.check_elems(CommOp::kAllReduce, buffer, reduction);
   const CollectiveCall call{
       .op = CommOp::kAllReduce, .full_bytes = std::ssize(buffer), .reduction = reduction};
   run(call, buffer.data(), buffer.data(), [&] {
@@ -198,9 +156,9 @@ void ThreadCommunicator::all_reduce(std::span<std::byte> buffer, Reduction reduc
 
 void ThreadCommunicator::reduce_scatter(std::span<const std::byte> full, std::span<std::byte> shard,
                                         Reduction reduction) {
-  check_shards(CommOp::kReduceScatter, full, shard);
-  check_elems(CommOp::kReduceScatter, full, reduction);
-  check_elems(CommOp::kReduceScatter, shard, reduction);
+  checks_.check_shards(CommOp::kReduceScatter, full, shard);
+  checks_.check_elems(CommOp::kReduceScatter, full, reduction);
+  checks_.check_elems(CommOp::kReduceScatter, shard, reduction);
   const CollectiveCall call{
       .op = CommOp::kReduceScatter, .full_bytes = std::ssize(full), .reduction = reduction};
   run(call, full.data(), nullptr, [&] {
@@ -211,7 +169,7 @@ void ThreadCommunicator::reduce_scatter(std::span<const std::byte> full, std::sp
 }
 
 void ThreadCommunicator::all_gather(std::span<const std::byte> shard, std::span<std::byte> full) {
-  check_shards(CommOp::kAllGather, full, shard);
+  checks_.check_shards(CommOp::kAllGather, full, shard);
   const CollectiveCall call{.op = CommOp::kAllGather, .full_bytes = std::ssize(full)};
   run(call, shard.data(), nullptr, [&] {
     std::byte* part = full.data();
@@ -224,19 +182,10 @@ void ThreadCommunicator::all_gather(std::span<const std::byte> shard, std::span<
 
 void ThreadCommunicator::all_to_all(std::span<const std::byte> outgoing,
                                     std::span<std::byte> incoming) {
-  const auto num_parts = static_cast<std::size_t>(size());
-  if (outgoing.size() != incoming.size() || outgoing.size() % num_parts != 0) {
-    throw UsageError(fmt::format(
-        "{}: outgoing has {} bytes, incoming {}; both are {} equal parts, pad them to a multiple",
-        where(CommOp::kAllToAll), outgoing.size(), incoming.size(), size()));
-  }
-  if (overlap(outgoing, incoming)) {
-    throw UsageError(fmt::format("{}: outgoing and incoming overlap in {} bytes; use two buffers",
-                                 where(CommOp::kAllToAll), outgoing.size()));
-  }
+  checks_.check_all_to_all(outgoing, incoming);
   const CollectiveCall call{.op = CommOp::kAllToAll, .full_bytes = std::ssize(outgoing)};
   run(call, outgoing.data(), nullptr, [&] {
-    const std::size_t part_bytes = outgoing.size() / num_parts;
+    const std::size_t part_bytes = outgoing.size() / static_cast<std::size_t>(size());
     if (part_bytes == 0) return;
     std::byte* part = incoming.data();
     for (const PostedCall& member : group_.posted) {
@@ -246,11 +195,8 @@ void ThreadCommunicator::all_to_all(std::span<const std::byte> outgoing,
   });
 }
 
-ThreadCommunicator::ByteCut ThreadCommunicator::own_cut(std::size_t num_bytes,
-                                                        Reduction reduction) const {
-  const std::int64_t elem_bytes = dtype_bytes(reduction.dtype);
-  const ElemRange elems = cut_elems(narrow<std::int64_t>(num_bytes) / elem_bytes, size(), rank());
-  return {.elems = elems, .begin_bytes = elems.begin * elem_bytes};
+ByteCut ThreadCommunicator::own_cut(std::size_t num_bytes, Reduction reduction) const {
+  return cut_of(num_bytes, reduction, size(), rank());
 }
 
 void ThreadCommunicator::reduce_cut(Reduction reduction, const ByteCut& cut,
@@ -261,56 +207,7 @@ void ThreadCommunicator::reduce_cut(Reduction reduction, const ByteCut& cut,
   reduce_in_rank_order(sources_, targets, cut.elems.count, reduction);
 }
 
-// ---- Checks and errors ----
-
-void ThreadCommunicator::check_root(CommOp op, int root) const {
-  if (root >= 0 && root < size()) return;
-  throw UsageError(
-      fmt::format("{}: root {} is not a rank of the group, 0 to {}", where(op), root, size() - 1));
-}
-
-void ThreadCommunicator::check_elems(CommOp op, std::span<const std::byte> buffer,
-                                     Reduction reduction) const {
-  if (reduction.dtype != DType::kF32 && reduction.dtype != DType::kF64 &&
-      reduction.dtype != DType::kBf16) {
-    throw UsageError(fmt::format("{}: no reduction of {}; convert to f32, f64 or bf16", where(op),
-                                 dtype_name(reduction.dtype)));
-  }
-  if (reduction.travels_in_bf16 &&
-      (reduction.dtype != DType::kF32 || reduction.op != ReduceOp::kSum)) {
-    throw UsageError(fmt::format("{}: {} that travels in bf16; only sums of f32 do", where(op),
-                                 dtype_name(reduction.dtype)));
-  }
-  const auto elem_bytes = static_cast<std::size_t>(dtype_bytes(reduction.dtype));
-  const auto address = reinterpret_cast<std::uintptr_t>(buffer.data());
-  if (buffer.size() % elem_bytes != 0 || address % elem_bytes != 0) {
-    throw UsageError(fmt::format(
-        "{}: {} bytes at an address that is {} mod {} are not whole, aligned elements "
-        "of {}; pass a span of elements",
-        where(op), buffer.size(), address % elem_bytes, elem_bytes, dtype_name(reduction.dtype)));
-  }
-}
-
-void ThreadCommunicator::check_shards(CommOp op, std::span<const std::byte> full,
-                                      std::span<const std::byte> shard) const {
-  const auto num_shards = static_cast<std::size_t>(size());
-  if (full.size() != shard.size() * num_shards) {
-    throw UsageError(fmt::format("{}: full has {} bytes, shard {}; full is {} shards, pad it",
-                                 where(op), full.size(), shard.size(), size()));
-  }
-  if (overlap(full, shard) &&
-      shard.data() != full.data() + static_cast<std::size_t>(rank()) * shard.size()) {
-    throw UsageError(fmt::format(
-        "{}: the shard of {} bytes overlaps full elsewhere than at its own place, byte {}; use "
-        "own_shard(full) or another buffer",
-        where(op), shard.size(), static_cast<std::size_t>(rank()) * shard.size()));
-  }
-}
-
-std::string ThreadCommunicator::where(CommOp op) const {
-  return fmt::format("[comm] {} of {} in {}", comm_op_name(op), group_.member_name(rank()),
-                     group_.description());
-}
+// ---- Errors ----
 
 // Every member compares the same posts in the same order, so all find the same pair.
 std::string ThreadCommunicator::disagreement() const {
@@ -318,9 +215,7 @@ std::string ThreadCommunicator::disagreement() const {
   for (int member = 1; member < size(); ++member) {
     const CollectiveCall& other = group_.posted[static_cast<std::size_t>(member)].call;
     if (other == first) continue;
-    return fmt::format("[comm] in {}, {} called {} but {} called {}; {}", group_.description(),
-                       group_.member_name(0), call_text(first), group_.member_name(member),
-                       call_text(other), kSameCalls);
+    return checks_.disagreement(0, first, member, other);
   }
   return {};
 }
@@ -332,13 +227,14 @@ void ThreadCommunicator::abort_world(const std::string& message) {
 
 void ThreadCommunicator::throw_lost(CommOp op) {
   if (const std::optional<FirstCause> cause = world_.first_cause()) {
-    throw PeerLost(fmt::format("{}: world rank {} failed first, with: {}", where(op), cause->rank,
-                               cause->message));
+    throw PeerLost(fmt::format("{}: world rank {} failed first, with: {}", checks_.where(op),
+                               cause->rank, cause->message));
   }
   const std::optional<int> departed = group_.departed_member();
   TRI_CHECK(departed.has_value());
-  const std::string message = fmt::format("{}: {} has ended and makes no more calls; {}", where(op),
-                                          group_.member_name(*departed), kSameCalls);
+  const std::string message =
+      fmt::format("{}: {} has ended and makes no more calls; {}", checks_.where(op),
+                  group_.member_name(*departed), kSameCalls);
   abort_world(message);
   throw UsageError(message);
 }

@@ -9,7 +9,6 @@
 #include "trireme/comm/communicator.h"
 #include "trireme/comm/threads/thread_group.h"
 #include "trireme/comm/threads/thread_world.h"
-#include "trireme/comm/traffic.h"
 
 namespace trireme {
 
@@ -42,20 +41,10 @@ class ThreadCommunicator final : public Communicator {
   void finish(const CollectiveCall& call, Clock::time_point met_at);
   void sleep_for_link(Clock::time_point met_at, int num_steps, std::int64_t busiest_bytes) const;
 
-  struct ByteCut {
-    ElemRange elems = {};
-    std::int64_t begin_bytes = 0;
-  };
   /// This rank's cut of a buffer: nobody else writes it in anyone's buffer.
   [[nodiscard]] ByteCut own_cut(std::size_t num_bytes, Reduction reduction) const;
   /// Reduces the cut of all members' posted sources into `targets`, which start at the cut.
   void reduce_cut(Reduction reduction, const ByteCut& cut, std::span<std::byte* const> targets);
-
-  void check_root(CommOp op, int root) const;
-  void check_elems(CommOp op, std::span<const std::byte> buffer, Reduction reduction) const;
-  void check_shards(CommOp op, std::span<const std::byte> full,
-                    std::span<const std::byte> shard) const;
-  void check_transfers(std::span<const Transfer> transfers) const;
 
   enum class MessageState : std::uint8_t { kPosted, kMet, kDone, kLost };
   struct Pending {
@@ -73,16 +62,14 @@ class ThreadCommunicator final : public Communicator {
   [[nodiscard]] Channel& channel_of(const Transfer& transfer) const;
   [[nodiscard]] Pending& pending_of(const Transfer& transfer);
 
-  [[nodiscard]] std::string where(CommOp op) const;
   [[nodiscard]] std::string disagreement() const;
-  [[nodiscard]] std::string disagreement(const Transfer& transfer, const PostedMessage& sent,
-                                         const PostedMessage& wanted) const;
   void meet(CommOp op, std::uint32_t entry_round);
   void abort_world(const std::string& message);
   [[noreturn]] void throw_lost(CommOp op);
 
   ThreadWorld& world_;
   ThreadGroup& group_;
+  CallChecks checks_;
   int spin_count_;
   LinkModel link_;
   std::vector<const std::byte*> sources_;  ///< Of one reduction; one a member.

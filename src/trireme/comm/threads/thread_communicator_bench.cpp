@@ -8,7 +8,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include "trireme/comm/threads/on_ranks.h"
+#include "trireme/comm/on_ranks.h"
 
 namespace trireme {
 namespace {

@@ -2,15 +2,13 @@
 #include <algorithm>
 #include <string>
 
-#include <fmt/format.h>
-
 #include "trireme/base/errors.h"
 #include "trireme/comm/threads/thread_communicator.h"
 
 namespace trireme {
 
 void ThreadCommunicator::exchange(std::span<const Transfer> transfers) {
-  check_transfers(transfers);
+  checks_.check_transfers(transfers);
   std::int64_t sent_bytes = 0;
   std::int64_t received_bytes = 0;
   for (const Transfer& transfer : transfers) {
@@ -58,11 +56,10 @@ ThreadCommunicator::Pending& ThreadCommunicator::pending_of(const Transfer& tran
 void ThreadCommunicator::post(const Transfer& transfer) {
   Channel& channel = channel_of(transfer);
   PostedMessage& posted = channel.slot(channel.met.round(), transfer.is_send);
-  posted = transfer.is_send
-               ? PostedMessage{.tag = transfer.tag,
-                               .num_bytes = transfer.outgoing.size(),
-                               .source = transfer.outgoing.data()}
-               : PostedMessage{.tag = transfer.tag, .num_bytes = transfer.incoming.size()};
+  const std::span<const std::byte> bytes =
+      transfer.is_send ? transfer.outgoing : std::span<const std::byte>(transfer.incoming);
+  posted = {.call = {.tag = transfer.tag, .num_bytes = std::ssize(bytes)},
+            .source = transfer.is_send ? bytes.data() : nullptr};
   pending_of(transfer) = {.round = channel.met.arrive()};
   group_.send_news(transfer.peer);
 }
@@ -95,8 +92,8 @@ ThreadCommunicator::MessageState ThreadCommunicator::match(const Transfer& trans
   const std::uint32_t round = pending_of(transfer).round;
   const PostedMessage& sent = channel.slot(round, true);
   const PostedMessage& wanted = channel.slot(round, false);
-  if (sent.tag == wanted.tag && sent.num_bytes == wanted.num_bytes) return MessageState::kMet;
-  failure = disagreement(transfer, sent, wanted);
+  if (sent.call == wanted.call) return MessageState::kMet;
+  failure = checks_.disagreement(transfer, sent.call, wanted.call);
   // At once: the other transfers of this exchange may wait for ranks that will never come.
   abort_world(failure);
   return MessageState::kLost;
@@ -111,42 +108,6 @@ void ThreadCommunicator::wait_for_news(std::span<const Transfer> transfers, std:
   }
   group_.mailbox(rank()).news.wait(seen_news, std::memory_order_acquire);
   group_.end_stall(rank());
-}
-
-void ThreadCommunicator::check_transfers(std::span<const Transfer> transfers) const {
-  for (std::size_t index = 0; index < transfers.size(); ++index) {
-    const Transfer& transfer = transfers[index];
-    const CommOp op = transfer.is_send ? CommOp::kSend : CommOp::kRecv;
-    if (transfer.peer < 0 || transfer.peer >= size() || transfer.peer == rank()) {
-      throw UsageError(fmt::format("{}: peer {} is not another rank of the group, 0 to {}",
-                                   where(op), transfer.peer, size() - 1));
-    }
-    if (!(transfer.is_send ? transfer.incoming.empty() : transfer.outgoing.empty())) {
-      throw UsageError(
-          fmt::format("{}: the transfer with peer {}, tag {} has both an outgoing and "
-                      "an incoming buffer; make two transfers",
-                      where(op), transfer.peer, transfer.tag));
-    }
-    for (const Transfer& other : transfers.first(index)) {
-      if (other.peer == transfer.peer && other.is_send == transfer.is_send) {
-        throw UsageError(
-            fmt::format("{}: two transfers of one exchange with peer {}, tags {} and "
-                        "{}; one per direction and peer, make two exchanges",
-                        where(op), transfer.peer, other.tag, transfer.tag));
-      }
-    }
-  }
-}
-
-std::string ThreadCommunicator::disagreement(const Transfer& transfer, const PostedMessage& sent,
-                                             const PostedMessage& wanted) const {
-  const int sender = transfer.is_send ? rank() : transfer.peer;
-  const int receiver = transfer.is_send ? transfer.peer : rank();
-  return fmt::format(
-      "[comm] in {}, {} sends {} bytes with tag {} but {} receives {} bytes with tag {}; the k-th "
-      "send of a pair meets its k-th receive with equal tag and bytes (rule V7)",
-      group_.description(), group_.member_name(sender), sent.num_bytes, sent.tag,
-      group_.member_name(receiver), wanted.num_bytes, wanted.tag);
 }
 
 }  // namespace trireme

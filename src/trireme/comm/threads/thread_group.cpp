@@ -1,34 +1,23 @@
 #include "trireme/comm/threads/thread_group.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <utility>
 
-#include "trireme/base/units.h"
+#include <fmt/format.h>
 
 namespace trireme {
 
-ThreadGroup::ThreadGroup(std::vector<int> world_ranks, std::string_view purpose)
-    : entry(narrow<int>(world_ranks.size())),
-      exit(narrow<int>(world_ranks.size())),
-      posted(world_ranks.size()),
-      has_handle(world_ranks.size(), false),
-      world_ranks_(std::move(world_ranks)),
-      purpose_(purpose),
-      channels_(world_ranks_.size() * world_ranks_.size()),
-      mailboxes_(world_ranks_.size()) {}
+ThreadGroup::ThreadGroup(std::vector<int> members, std::string_view purpose_name)
+    : Group(std::move(members), purpose_name),
+      entry(size()),
+      exit(size()),
+      posted(world_ranks().size()),
+      has_handle(world_ranks().size(), false),
+      channels_(world_ranks().size() * world_ranks().size()),
+      mailboxes_(world_ranks().size()) {}
 
 Channel& ThreadGroup::channel(int source, int destination) {
-  return channels_[static_cast<std::size_t>(source) * world_ranks_.size() +
+  return channels_[static_cast<std::size_t>(source) * world_ranks().size() +
                    static_cast<std::size_t>(destination)];
-}
-
-std::string ThreadGroup::description() const {
-  return fmt::format("group '{}' of ranks {{{}}}", purpose_, fmt::join(world_ranks_, ", "));
-}
-
-std::string ThreadGroup::member_name(int member) const {
-  return fmt::format("rank {} (world rank {})", member,
-                     world_ranks_[static_cast<std::size_t>(member)]);
 }
 
 std::optional<int> ThreadGroup::departed_member() const {

@@ -11,20 +11,12 @@
 #include <string_view>
 #include <vector>
 
+#include "trireme/comm/call.h"
 #include "trireme/comm/communicator.h"
+#include "trireme/comm/group.h"
 #include "trireme/comm/threads/gate.h"
-#include "trireme/comm/traffic.h"
 
 namespace trireme {
-
-/// What all members must agree on (rule V6).
-struct CollectiveCall {
-  CommOp op = CommOp::kBarrier;
-  std::int64_t full_bytes = 0;
-  Reduction reduction = {};
-  int root = 0;
-  bool operator==(const CollectiveCall&) const = default;
-};
 
 /// A member's call and its buffers. Written by the member before it arrives at `entry`, read by
 /// all between `entry` and `exit`.
@@ -36,8 +28,7 @@ struct alignas(64) PostedCall {
 
 /// One side's half of a message.
 struct PostedMessage {
-  int tag = 0;
-  std::size_t num_bytes = 0;
+  MessageCall call = {};
   const std::byte* source = nullptr;  ///< Of the sender only.
 };
 
@@ -64,20 +55,11 @@ struct alignas(64) Mailbox {
   std::uint32_t seen_news = 0;               ///< since this state of `news`.
 };
 
-class ThreadGroup {
+class ThreadGroup : public Group {
  public:
   ThreadGroup(std::vector<int> world_ranks, std::string_view purpose);
 
-  [[nodiscard]] int size() const { return static_cast<int>(world_ranks_.size()); }
-  [[nodiscard]] const std::vector<int>& world_ranks() const { return world_ranks_; }
-  [[nodiscard]] const std::string& purpose() const { return purpose_; }
   [[nodiscard]] Channel& channel(int source, int destination);
-
-  /// "group 'dp' of ranks {0, 2}".
-  [[nodiscard]] std::string description() const;
-  /// "rank 1 (world rank 2)".
-  [[nodiscard]] std::string member_name(int member) const;
-
   [[nodiscard]] Mailbox& mailbox(int member);
   /// Something has changed in a channel of `member`.
   void send_news(int member);
@@ -107,8 +89,6 @@ class ThreadGroup {
   std::vector<bool> has_handle;  ///< Guarded by the world's mutex.
 
  private:
-  std::vector<int> world_ranks_;
-  std::string purpose_;
   [[nodiscard]] std::string deadlock_locked() const;
 
   std::vector<Channel> channels_;

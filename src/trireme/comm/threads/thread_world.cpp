@@ -15,41 +15,13 @@
 
 namespace trireme {
 
-namespace {
-
-std::string message_of(const std::exception_ptr& exception) {
-  try {
-    std::rethrow_exception(exception);
-  } catch (const std::exception& error) {
-    return error.what();
-  } catch (...) {
-    return "an exception of unknown type";
-  }
-}
-
-void check_members(std::span<const int> world_ranks, int world_rank, int world_size) {
-  std::vector<int> sorted(world_ranks.begin(), world_ranks.end());
-  std::sort(sorted.begin(), sorted.end());
-  const bool is_distinct = std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
-  const bool is_in_world = !sorted.empty() && sorted.front() >= 0 && sorted.back() < world_size;
-  if (is_distinct && is_in_world && std::binary_search(sorted.begin(), sorted.end(), world_rank)) {
-    return;
-  }
-  throw UsageError(
-      fmt::format("[comm] rank {} asks for a group of ranks {{{}}} in a world of {}; name distinct "
-                  "ranks of the "
-                  "world, the asking one among them",
-                  world_rank, fmt::join(world_ranks, ", "), world_size));
-}
-
-}  // namespace
-
 struct ThreadWorld::State {
   int size = 0;
   ThreadWorldOptions options = {};
   mutable std::mutex mutex;  ///< Guards everything below, and the groups' has_handle.
   std::vector<std::unique_ptr<ThreadGroup>> groups;
   std::vector<bool> has_left;
+  std::vector<std::int64_t> steps;  ///< begun last, by rank
   std::optional<FirstCause> first_cause;
 
   ThreadGroup& find_or_add_group(std::span<const int> world_ranks, std::string_view purpose);
@@ -90,6 +62,7 @@ ThreadWorld::ThreadWorld(int size, ThreadWorldOptions options) : state_(new Stat
   state_->size = size;
   state_->options = options;
   state_->has_left.resize(static_cast<std::size_t>(size), false);
+  state_->steps.resize(static_cast<std::size_t>(size), 0);
 }
 
 ThreadWorld::~ThreadWorld() = default;
@@ -127,8 +100,10 @@ void ThreadWorld::abort(int world_rank, std::exception_ptr cause) {
   std::string message = message_of(cause);
   const std::lock_guard lock(state_->mutex);
   if (state_->first_cause.has_value()) return;
-  state_->first_cause =
-      FirstCause{.rank = world_rank, .message = std::move(message), .exception = std::move(cause)};
+  state_->first_cause = FirstCause{.rank = world_rank,
+                                   .step = state_->steps.at(static_cast<std::size_t>(world_rank)),
+                                   .message = std::move(message),
+                                   .exception = std::move(cause)};
   for (const auto& group : state_->groups) group->close();
 }
 
@@ -145,6 +120,11 @@ void ThreadWorld::leave(int world_rank) {
     const auto member = std::find(ranks.begin(), ranks.end(), world_rank);
     if (member != ranks.end()) group->close_for(narrow<int>(member - ranks.begin()));
   }
+}
+
+void ThreadWorld::begin_step(int world_rank, std::int64_t step) {
+  const std::lock_guard lock(state_->mutex);
+  state_->steps.at(static_cast<std::size_t>(world_rank)) = step;
 }
 
 std::optional<FirstCause> ThreadWorld::first_cause() const {

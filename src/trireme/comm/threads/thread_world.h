@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "trireme/comm/communicator.h"
+#include "trireme/comm/world.h"
 
 namespace trireme {
 
@@ -30,14 +30,7 @@ struct ThreadWorldOptions {
   LinkModel link = {};
 };
 
-/// The failure that ended a world.
-struct FirstCause {
-  int rank = 0;
-  std::string message;
-  std::exception_ptr exception;
-};
-
-/// All ranks of one process. Any thread may call any function. Outlives its communicators.
+/// All ranks of one process.
 ///
 /// A group whose members all wait for one another (two sends that face each other; a message here,
 /// a collective there) is aborted with UsageError. Waits across groups are the verifier's (V8, V9).
@@ -45,35 +38,29 @@ struct FirstCause {
 /// Peers read and write each other's buffers directly. A member that an abort wakes has not been
 /// and will not be read by anyone; a member whose operation has begun (all have met) finishes it,
 /// abort or not. So a rank may free its buffers as soon as its own call has returned or thrown.
-class ThreadWorld {
+class ThreadWorld final : public World {
  public:
   /// UsageError unless size >= 1 and the options are not negative.
   explicit ThreadWorld(int size, ThreadWorldOptions options = {});
-  ThreadWorld(const ThreadWorld&) = delete;
-  ThreadWorld& operator=(const ThreadWorld&) = delete;
-  ThreadWorld(ThreadWorld&&) = delete;
-  ThreadWorld& operator=(ThreadWorld&&) = delete;
-  ~ThreadWorld();
+  ~ThreadWorld() override;
 
-  [[nodiscard]] int size() const;
+  [[nodiscard]] int size() const override;
+  [[nodiscard]] RankRange local_ranks() const override { return {.first = 0, .count = size()}; }
 
-  /// `world_rank`'s end of the group for `purpose`; its rank is its index in `world_ranks`. Does
-  /// not wait for the others. UsageError unless the ranks are distinct, in the world and contain
-  /// `world_rank`; for a second handle of the same rank; for the same members in another order.
-  /// PeerLost after an abort.
+  /// As in World; also UsageError for the same members in another order.
   [[nodiscard]] std::unique_ptr<Communicator> communicator(int world_rank,
                                                            std::span<const int> world_ranks,
-                                                           std::string_view purpose);
+                                                           std::string_view purpose) override;
 
-  /// Wakes every blocked call with PeerLost, and refuses every later one. The first abort is kept
-  /// as the cause, later ones are ignored.
-  void abort(int world_rank, std::exception_ptr cause);
+  void abort(int world_rank, std::exception_ptr cause) override;
   void abort(int world_rank, const std::string& message);
 
-  /// `world_rank` makes no more calls: a peer that waits for one is woken with UsageError.
-  void leave(int world_rank);
+  /// A peer that waits for `world_rank` is woken with UsageError.
+  void leave(int world_rank) override;
 
-  [[nodiscard]] std::optional<FirstCause> first_cause() const;
+  void begin_step(int world_rank, std::int64_t step) override;
+
+  [[nodiscard]] std::optional<FirstCause> first_cause() const override;
 
  private:
   struct State;

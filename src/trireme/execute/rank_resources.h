@@ -1,4 +1,4 @@
-// One rank as a thread of this process: its team, its communicators, its backends and its arena.
+// What one rank of this process holds: its team, its communicators, its backends and its arena.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,14 @@
 #include <optional>
 #include <string>
 
-#include "trireme/comm/threads/thread_world.h"
+#include "trireme/comm/world.h"
 #include "trireme/execute/program_traffic.h"
 #include "trireme/execute/rank_executor.h"
 #include "trireme/execute/rank_programs.h"
 
 namespace trireme {
 
-struct ThreadRankOptions {
+struct RankOptions {
   int num_threads = 1;           ///< OpenMP threads of the rank
   bool resets_affinity = false;  ///< see set_rank_threads
   int spin_count = 0;            ///< see ExecutorOptions
@@ -24,11 +24,10 @@ struct ThreadRankOptions {
 };
 
 /// Made, used and destroyed in the rank's own thread.
-class ThreadRank {
+class RankResources {
  public:
   /// `programs` and `world` outlive it. Throws as RankExecutor does.
-  ThreadRank(const RankPrograms& programs, ThreadWorld& world, int rank,
-             const ThreadRankOptions& options);
+  RankResources(const RankPrograms& programs, World& world, int rank, const RankOptions& options);
 
   [[nodiscard]] RankExecutor& executor() { return *executor_; }
   /// All ranks, for the host's own messages; nullptr if the rank is alone.

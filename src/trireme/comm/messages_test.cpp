@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "trireme/base/errors.h"
-#include "trireme/comm/threads/on_ranks.h"
+#include "trireme/comm/on_ranks.h"
 
 namespace trireme {
 namespace {

@@ -1,4 +1,4 @@
-#include "trireme/comm/threads/rank_order_reduce.h"
+#include "trireme/comm/rank_order_reduce.h"
 
 #include <array>
 #include <cmath>

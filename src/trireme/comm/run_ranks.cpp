@@ -1,4 +1,4 @@
-#include "trireme/comm/threads/run_ranks.h"
+#include "trireme/comm/run_ranks.h"
 
 #include <exception>
 #include <thread>
@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-void run_ranks(ThreadWorld& world, const std::function<void(int rank)>& body) {
+void run_ranks(World& world, const std::function<void(int rank)>& body) {
   const auto run_one = [&](int rank) {
     try {
       body(rank);
@@ -16,8 +16,9 @@ void run_ranks(ThreadWorld& world, const std::function<void(int rank)>& body) {
     }
   };
   std::vector<std::thread> threads;
-  threads.reserve(static_cast<std::size_t>(world.size()));
-  for (int rank = 0; rank < world.size(); ++rank) {
+  const RankRange ranks = world.local_ranks();
+  threads.reserve(static_cast<std::size_t>(ranks.count));
+  for (int rank = ranks.first; rank < ranks.first + ranks.count; ++rank) {
     try {
       threads.emplace_back(run_one, rank);
     } catch (...) {  // The system has no thread left: the ranks that run would wait for ever.

@@ -6,18 +6,18 @@
 #include <vector>
 
 #include "trireme/comm/communicator.h"
-#include "trireme/comm/threads/run_ranks.h"
+#include "trireme/comm/run_ranks.h"
 #include "trireme/comm/threads/thread_world.h"
 
 namespace trireme {
 
-inline std::vector<int> all_ranks(const ThreadWorld& world) {
+inline std::vector<int> all_ranks(const World& world) {
   std::vector<int> ranks(static_cast<std::size_t>(world.size()));
   std::iota(ranks.begin(), ranks.end(), 0);
   return ranks;
 }
 
-inline void on_ranks(ThreadWorld& world, const std::function<void(Communicator&)>& body) {
+inline void on_ranks(World& world, const std::function<void(Communicator&)>& body) {
   run_ranks(world, [&](int rank) {
     const auto communicator = world.communicator(rank, all_ranks(world), "test");
     body(*communicator);

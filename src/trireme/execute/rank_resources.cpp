@@ -1,4 +1,4 @@
-#include "trireme/execute/thread_rank.h"
+#include "trireme/execute/rank_resources.h"
 
 #include <numeric>
 #include <utility>
@@ -10,8 +10,8 @@
 
 namespace trireme {
 
-ThreadRank::ThreadRank(const RankPrograms& programs, ThreadWorld& world, int rank,
-                       const ThreadRankOptions& options) {
+RankResources::RankResources(const RankPrograms& programs, World& world, int rank,
+                             const RankOptions& options) {
   set_rank_threads(options.num_threads, options.resets_affinity);
   if (world.size() > 1) {
     std::vector<int> ranks(static_cast<std::size_t>(world.size()));
@@ -37,7 +37,7 @@ ThreadRank::ThreadRank(const RankPrograms& programs, ThreadWorld& world, int ran
                                     }});
 }
 
-GroupBytes ThreadRank::bytes_sent() const {
+GroupBytes RankResources::bytes_sent() const {
   GroupBytes bytes;
   for (const auto& [group, communicator] : groups_) bytes[group] = communicator->bytes_sent();
   return bytes;

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "trireme/comm/threads/on_ranks.h"
+#include "trireme/comm/on_ranks.h"
 #include "trireme/comm/traffic.h"
 
 namespace trireme {
