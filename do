@@ -15,6 +15,8 @@ Usage: ./do COMMAND [ARGUMENTS]          (JOBS=4 ./do build: number of parallel 
                    on 2 ranks, then for 50 steps on 8, and
                    compare the losses; with KEYS the first       ./do demo --run.steps 60
                    run alone
+  mpirun N ARGS    the program as N processes, one per rank, under ./do mpirun 4 train
+                   Open MPI, as root and with fewer cores too      configs/demo.toml --layout.dp 4
   test [SELECTION] build and run the tests: fast, slow or all    ./do test fast
   bench [ARGS]     build and run the benchmarks                  ./do bench
   format           rewrite C++ files in the house format         ./do format
@@ -61,7 +63,8 @@ case "$command" in
     (($# == 0)) || exec "$binary" train configs/demo.toml "$@"
     demo
     ;;
-  test) tools/packages.sh build test; exec tools/run_tests.sh release "$@" ;;
+  mpirun) tools/packages.sh build mpi; build_program; exec tools/mpirun.sh "${1:?how many processes? see ./do}" "$binary" "${@:2}" ;;
+  test) tools/packages.sh build mpi test; exec tools/run_tests.sh release "$@" ;;
   bench) bench "$@" ;;
   format) tools/packages.sh lint; exec tools/lint.sh format-in-place ;;
   lint) tools/packages.sh lint; exec tools/lint.sh ;;

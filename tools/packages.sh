@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the distribution packages that a task needs; does nothing when all are present.
-# Usage: tools/packages.sh GROUP...     groups: build test bench corpus lint tidy
+# Usage: tools/packages.sh GROUP...     groups: build mpi test bench corpus lint tidy
 set -euo pipefail
 
 case "${1:---help}" in
@@ -10,6 +10,7 @@ esac
 declare -A group_packages=(
   [build]="g++ cmake ninja-build ccache libdnnl-dev libfmt-dev libtomlplusplus-dev
            nlohmann-json3-dev libcli11-dev libxxhash-dev"
+  [mpi]="libopenmpi-dev openmpi-bin"
   [test]="libgtest-dev"
   [bench]="libbenchmark-dev"
   [corpus]="bible-kjv"
@@ -18,6 +19,7 @@ declare -A group_packages=(
 )
 declare -A group_reason=(
   [build]="compiler, build tools and libraries of the program"
+  [mpi]="Open MPI, for ranks that are processes"
   [test]="GoogleTest, for the tests"
   [bench]="Google Benchmark, for the benchmarks"
   [corpus]="a public-domain book, as training text for the demo"

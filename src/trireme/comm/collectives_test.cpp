@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "trireme/base/bf16.h"
 #include "trireme/comm/on_ranks.h"
 #include "trireme/comm/traffic.h"
 
@@ -71,6 +72,8 @@ std::vector<T> all_inputs(int size, std::int64_t num_elems_each) {
 
 class Collectives : public testing::TestWithParam<std::tuple<int, DType>> {
  protected:
+  void SetUp() override { TRI_NEED_RANKS(std::get<0>(GetParam())); }
+
   /// Calls body(communicator, num_elems, T{}) on all ranks for some element counts, odd ones too.
   template <typename Body>
   void for_sizes(Body body) {
@@ -239,7 +242,8 @@ INSTANTIATE_TEST_SUITE_P(Sizes, Collectives,
                                   std::string(dtype_name(std::get<1>(test.param)));
                          });
 
-TEST(CollectivesOfThreads, GiveTheSameBitsEveryTime) {
+TEST(CollectivesOfRanks, GiveTheSameBitsEveryTime) {
+  TRI_NEED_RANKS(4);
   const std::vector<float> expected = serial_sum<float>(4, 257);
   on_ranks(4, [&](Communicator& comm) {
     for (int repetition = 0; repetition < 200; ++repetition) {
@@ -250,7 +254,8 @@ TEST(CollectivesOfThreads, GiveTheSameBitsEveryTime) {
   });
 }
 
-TEST(CollectivesOfThreads, ManySmallCallsOfEightRanksTerminate) {
+TEST(CollectivesOfRanks, ManySmallCallsOfEightRanksTerminate) {
+  TRI_NEED_RANKS(8);
   on_ranks(8, [](Communicator& comm) {
     float sum = 0;
     for (int call = 0; call < 1500; ++call) {
@@ -262,18 +267,12 @@ TEST(CollectivesOfThreads, ManySmallCallsOfEightRanksTerminate) {
   });
 }
 
-TEST(CollectivesOfThreads, SpinningWaitersTerminate) {
-  ThreadWorld world(2, {.spin_count = 2000});
-  on_ranks(world, [](Communicator& comm) {
-    for (int call = 0; call < 500; ++call) comm.barrier();
-  });
-}
-
-TEST(CollectivesOfThreads, TwoStreamsOfARankUseTheirOwnCommunicators) {
-  ThreadWorld world(3);
-  run_ranks(world, [&](int rank) {
-    const auto compute = world.communicator(rank, all_ranks(world), "tp");
-    const auto overlapped = world.communicator(rank, all_ranks(world), "reduce");
+TEST(CollectivesOfRanks, TwoStreamsOfARankUseTheirOwnCommunicators) {
+  TRI_NEED_RANKS(3);
+  const auto world = make_test_world(3);
+  run_ranks(*world, [&](int rank) {
+    const auto compute = world->communicator(rank, all_ranks(*world), "tp");
+    const auto overlapped = world->communicator(rank, all_ranks(*world), "reduce");
     std::vector<float> gradients = input_of<float>(rank, 999);
     std::thread stream([&] {
       for (int call = 0; call < 100; ++call) {
@@ -291,11 +290,12 @@ TEST(CollectivesOfThreads, TwoStreamsOfARankUseTheirOwnCommunicators) {
   });
 }
 
-TEST(CollectivesOfThreads, SubgroupsRankTheirMembersByPosition) {
-  ThreadWorld world(4);
-  run_ranks(world, [&](int rank) {
+TEST(CollectivesOfRanks, SubgroupsRankTheirMembersByPosition) {
+  TRI_NEED_RANKS(4);
+  const auto world = make_test_world(4);
+  run_ranks(*world, [&](int rank) {
     const std::vector<int> members = rank % 2 == 0 ? std::vector{2, 0} : std::vector{1, 3};
-    const auto comm = world.communicator(rank, members, "dp");
+    const auto comm = world->communicator(rank, members, "dp");
     EXPECT_EQ(comm->rank(), rank == 2 || rank == 1 ? 0 : 1);
     std::vector<double> buffer{static_cast<double>(rank)};
     comm->all_reduce(bytes(buffer), {.dtype = DType::kF64});
@@ -303,7 +303,57 @@ TEST(CollectivesOfThreads, SubgroupsRankTheirMembersByPosition) {
   });
 }
 
-TEST(CollectivesOfThreads, ResetBytesSentStartsAgain) {
+/// What thread ranks give for it: each contribution is rounded, the sum of floats is too.
+std::vector<float> sum_through_bf16(int size, std::int64_t num_elems) {
+  std::vector<float> sum(static_cast<std::size_t>(num_elems));
+  for (int rank = 0; rank < size; ++rank) {
+    const std::vector<float> next = input_of<float>(rank, num_elems);
+    for (std::size_t i = 0; i < sum.size(); ++i) {
+      const float rounded = to_float(to_bf16(next[i]));
+      sum[i] = rank == 0 ? rounded : sum[i] + rounded;
+    }
+  }
+  for (float& value : sum) value = to_float(to_bf16(value));
+  return sum;
+}
+
+// More elements than travel at once between processes.
+constexpr std::int64_t kManyElems = 3 * 500'009;
+
+TEST(CollectivesOfRanks, ReductionsThatTravelInBf16RoundWhatIsGivenAndTheSum) {
+  TRI_NEED_RANKS(3);
+  const std::vector<float> sum = sum_through_bf16(3, kManyElems);
+  on_ranks(3, [&](Communicator& comm) {
+    const Reduction reduction{.travels_in_bf16 = true};
+    std::vector<float> all = input_of<float>(comm.rank(), kManyElems);
+    comm.all_reduce(bytes(all), reduction);
+    EXPECT_TRUE(is_same(all, sum)) << comm.rank();
+    EXPECT_EQ(comm.bytes_sent(), 4 * kManyElems / 3 * 2);
+    std::vector<float> rooted = input_of<float>(comm.rank(), kManyElems);
+    comm.reduce(bytes(rooted), reduction, 1);
+    EXPECT_TRUE(is_same(rooted, comm.rank() == 1 ? sum : input_of<float>(comm.rank(), kManyElems)));
+    std::vector<float> shard(kManyElems / 3);
+    comm.reduce_scatter(const_bytes(input_of<float>(comm.rank(), kManyElems)), bytes(shard),
+                        reduction);
+    EXPECT_TRUE(is_same(shard, part_of(sum, 3, comm.rank()))) << comm.rank();
+  });
+}
+
+TEST(CollectivesOfRanks, LongReductionsAreTheSerialSum) {
+  TRI_NEED_RANKS(2);
+  const std::vector<float> sum = serial_sum<float>(2, kManyElems);
+  on_ranks(2, [&](Communicator& comm) {
+    std::vector<float> buffer = input_of<float>(comm.rank(), kManyElems);
+    comm.all_reduce(bytes(buffer), {});
+    EXPECT_TRUE(is_same(buffer, sum)) << comm.rank();
+    std::vector<float> rooted = input_of<float>(comm.rank(), kManyElems);
+    comm.reduce(bytes(rooted), {}, 1);
+    if (comm.rank() == 1) EXPECT_TRUE(is_same(rooted, sum));
+  });
+}
+
+TEST(CollectivesOfRanks, ResetBytesSentStartsAgain) {
+  TRI_NEED_RANKS(2);
   on_ranks(2, [](Communicator& comm) {
     std::vector<float> buffer(10);
     comm.all_reduce(bytes(buffer), {});

@@ -13,6 +13,7 @@ std::span<std::byte> bytes(std::vector<int>& values) {
 }
 
 TEST(Messages, OfAPairArriveInOrder) {
+  TRI_NEED_RANKS(2);
   on_ranks(2, [](Communicator& comm) {
     for (int index = 0; index < 300; ++index) {
       std::vector<int> message(static_cast<std::size_t>(index % 7), index);
@@ -28,6 +29,7 @@ TEST(Messages, OfAPairArriveInOrder) {
 }
 
 TEST(Messages, MayBeOverwrittenOnceSent) {
+  TRI_NEED_RANKS(2);
   on_ranks(2, [](Communicator& comm) {
     std::vector<int> message(1000);
     for (int index = 0; index < 100; ++index) {
@@ -43,6 +45,7 @@ TEST(Messages, MayBeOverwrittenOnceSent) {
 }
 
 TEST(Messages, CountBytesOnTheSender) {
+  TRI_NEED_RANKS(2);
   on_ranks(2, [](Communicator& comm) {
     std::vector<int> message(5);
     comm.rank() == 0 ? comm.send(bytes(message), 1, 0) : comm.recv(bytes(message), 0, 0);
@@ -53,6 +56,7 @@ TEST(Messages, CountBytesOnTheSender) {
 TEST(Messages, GoAroundARingInOneExchange) {
   for (const int size : {2, 3, 8}) {
     SCOPED_TRACE(size);
+    if (size > max_test_ranks()) continue;
     on_ranks(size, [size](Communicator& comm) {
       const int next = (comm.rank() + 1) % size;
       const int previous = (comm.rank() + size - 1) % size;
@@ -72,6 +76,7 @@ TEST(Messages, GoAroundARingInOneExchange) {
 }
 
 TEST(Messages, RunThroughAPipelineOfFourRanks) {
+  TRI_NEED_RANKS(4);
   on_ranks(4, [](Communicator& comm) {
     for (int micro_batch = 0; micro_batch < 50; ++micro_batch) {
       std::vector<int> activation{micro_batch, 0};
@@ -86,6 +91,7 @@ TEST(Messages, RunThroughAPipelineOfFourRanks) {
 
 // 0 waits for 1 first, 1 for 2, and 2 for its message to 0 to be taken.
 TEST(Messages, OfOneExchangeMoveInWhateverOrderTheyCan) {
+  TRI_NEED_RANKS(3);
   on_ranks(3, [](Communicator& comm) {
     for (int repetition = 0; repetition < 100; ++repetition) {
       std::vector<int> one{comm.rank()};
@@ -107,6 +113,7 @@ TEST(Messages, OfOneExchangeMoveInWhateverOrderTheyCan) {
 }
 
 TEST(Messages, ToOneselfAreRefused) {
+  TRI_NEED_RANKS(2);
   on_ranks(2, [](Communicator& comm) {
     std::vector<int> message(1);
     EXPECT_THROW(comm.send(bytes(message), comm.rank(), 0), UsageError);
@@ -116,6 +123,7 @@ TEST(Messages, ToOneselfAreRefused) {
 }
 
 TEST(Messages, TwiceToOnePeerInOneExchangeAreRefused) {
+  TRI_NEED_RANKS(2);
   on_ranks(2, [](Communicator& comm) {
     std::vector<int> message(1);
     const Transfer transfer{

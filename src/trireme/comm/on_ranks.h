@@ -2,14 +2,29 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <numeric>
 #include <vector>
 
 #include "trireme/comm/communicator.h"
 #include "trireme/comm/run_ranks.h"
-#include "trireme/comm/threads/thread_world.h"
+#include "trireme/comm/world.h"
 
 namespace trireme {
+
+/// Of the kind of ranks that the test program was linked with: threads/test_world.cpp or
+/// mpi/test_world.cpp. Processes that are no rank of it have none to run. All processes make the
+/// same worlds in the same order.
+[[nodiscard]] std::unique_ptr<World> make_test_world(int size);
+/// Of the largest test world.
+[[nodiscard]] int max_test_ranks();
+
+/// Skips a test where there are too few processes for it.
+#define TRI_NEED_RANKS(size)                                                  \
+  if ((size) > max_test_ranks()) {                                            \
+    GTEST_SKIP() << "needs " << (size) << " ranks, has " << max_test_ranks(); \
+  }                                                                           \
+  static_assert(true)
 
 inline std::vector<int> all_ranks(const World& world) {
   std::vector<int> ranks(static_cast<std::size_t>(world.size()));
@@ -25,8 +40,8 @@ inline void on_ranks(World& world, const std::function<void(Communicator&)>& bod
 }
 
 inline void on_ranks(int size, const std::function<void(Communicator&)>& body) {
-  ThreadWorld world(size);
-  on_ranks(world, body);
+  const auto world = make_test_world(size);
+  on_ranks(*world, body);
 }
 
 }  // namespace trireme

@@ -17,8 +17,8 @@ namespace trireme {
 struct FirstCause {
   int rank = 0;
   std::int64_t step = 0;  ///< that the rank had begun; 0: none
-  std::string message;
-  std::exception_ptr exception;
+  std::string message = {};
+  std::exception_ptr exception = nullptr;
 };
 
 /// "rank 2, step 5: MESSAGE"; before the first step "rank 2: MESSAGE".

@@ -10,6 +10,7 @@
 
 #include "trireme/base/errors.h"
 #include "trireme/comm/on_ranks.h"
+#include "trireme/comm/threads/thread_world.h"
 
 namespace trireme {
 namespace {
@@ -60,6 +61,20 @@ TEST(Mismatch, OfOperationsThrowsOnEveryMember) {
       },
       "rank 0 (world rank 0) called all_reduce sum of f32, 12 bytes",
       "rank 1 (world rank 1) called broadcast, 12 bytes, root 0");
+}
+
+TEST(FirstCauses, NameRankAndStep) {
+  ThreadWorld world(2);
+  EXPECT_EQ(message_of([&] {
+              run_ranks(world, [&](int rank) {
+                if (rank == 0) return;
+                world.begin_step(rank, 4);
+                throw UsageError("no good");
+              });
+            }),
+            "no good");
+  EXPECT_EQ(text_of(world.first_cause().value()), "rank 1, step 4: no good");
+  EXPECT_EQ(text_of({.rank = 1, .message = "no good"}), "rank 1: no good");
 }
 
 TEST(Mismatch, OfBytesThrowsOnEveryMember) {

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "trireme/base/errors.h"
+#include "trireme/comm/on_ranks.h"
+#include "trireme/comm/threads/thread_world.h"
 
 namespace trireme {
 namespace {
@@ -91,6 +93,13 @@ TEST(Gate, PublishesWhatMembersWroteBeforeTheyArrived) {
 
 TEST(Gate, RefusesNoMembers) {
   EXPECT_THROW(Gate(0), InternalError);
+}
+
+TEST(ThreadWorlds, SpinningWaitersTerminate) {
+  ThreadWorld world(2, {.spin_count = 2000});
+  on_ranks(world, [](Communicator& comm) {
+    for (int call = 0; call < 500; ++call) comm.barrier();
+  });
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <benchmark/benchmark.h>
 
 #include "trireme/comm/on_ranks.h"
+#include "trireme/comm/threads/thread_world.h"
 
 namespace trireme {
 namespace {

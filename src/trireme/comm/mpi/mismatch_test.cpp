@@ -1,0 +1,58 @@
+// Calls that differ end the run, so each of these tests is a run of its own (CMakeLists.txt), which
+// looks for the line that names both sides. Here every member that took part must throw it.
+#include <array>
+
+#include <gtest/gtest.h>
+
+#include "trireme/base/errors.h"
+#include "trireme/comm/on_ranks.h"
+
+namespace trireme {
+namespace {
+
+void expect_usage_error(int size, const std::function<void(Communicator&)>& body) {
+  const auto world = make_test_world(size);
+  EXPECT_THROW(on_ranks(*world,
+                        [&](Communicator& comm) {
+                          EXPECT_THROW(body(comm), UsageError) << comm.rank();
+                          throw UsageError("the run is lost");
+                        }),
+               Error);
+}
+
+TEST(DISABLED_Mismatch, OfOperations) {
+  expect_usage_error(3, [](Communicator& comm) {
+    std::array<float, 3> buffer{};
+    const auto bytes = std::as_writable_bytes(std::span(buffer));
+    comm.rank() == 1 ? comm.broadcast(bytes, 0) : comm.all_reduce(bytes, {});
+  });
+}
+
+TEST(DISABLED_Mismatch, OfBytes) {
+  expect_usage_error(3, [](Communicator& comm) {
+    std::array<float, 3> buffer{};
+    comm.all_reduce(std::as_writable_bytes(std::span(buffer)).first(comm.rank() == 2 ? 8 : 12), {});
+  });
+}
+
+TEST(DISABLED_Mismatch, OfTags) {
+  expect_usage_error(2, [](Communicator& comm) {
+    std::array<float, 3> buffer{};
+    const auto bytes = std::as_writable_bytes(std::span(buffer));
+    comm.rank() == 0 ? comm.send(bytes, 1, 7) : comm.recv(bytes, 0, 8);
+  });
+}
+
+TEST(DISABLED_Mismatch, OfAnAbortThatWakesAPeer) {
+  const auto world = make_test_world(2);
+  EXPECT_THROW(on_ranks(*world,
+                        [&](Communicator& comm) {
+                          if (comm.rank() == 1) throw UsageError("rank 1 gives up");
+                          comm.barrier();
+                        }),
+               Error);
+  EXPECT_EQ(world->first_cause().value().rank, 1);
+}
+
+}  // namespace
+}  // namespace trireme
