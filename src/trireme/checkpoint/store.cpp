@@ -202,7 +202,7 @@ void CheckpointDraft::finish(const CheckpointState& state) {
   sync_directory(dir_);
 }
 
-Checkpoint open_checkpoint(const fs::path& dir) {
+Checkpoint reopen_checkpoint(const fs::path& dir) {
   std::error_code error;
   if (!fs::is_directory(dir, error)) {
     throw UsageError(
@@ -210,7 +210,11 @@ Checkpoint open_checkpoint(const fs::path& dir) {
                     "RUN/checkpoints/step_00000010; correct the path",
                     dir.string()));
   }
-  Checkpoint checkpoint = read_state(dir);
+  return read_state(dir);
+}
+
+Checkpoint open_checkpoint(const fs::path& dir) {
+  Checkpoint checkpoint = reopen_checkpoint(dir);
   for (const auto& [name, expected] : checkpoint.files) {
     const FileDigest found = digest_of(dir / name);
     if (found != expected) {

@@ -66,6 +66,10 @@ class CheckpointDraft {
 /// truncated or changed. Reads every byte once.
 [[nodiscard]] Checkpoint open_checkpoint(const std::filesystem::path& dir);
 
+/// The checkpoint of a folder that another process has opened just now: checks that the files are
+/// there and of their size, and reads state.json alone. Throws as open_checkpoint does.
+[[nodiscard]] Checkpoint reopen_checkpoint(const std::filesystem::path& dir);
+
 /// open_checkpoint if the folder has a state.json; other folders have nothing to check.
 void verify_if_checkpoint(const std::filesystem::path& dir);
 

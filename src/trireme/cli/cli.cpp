@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <exception>
+#include <memory>
 #include <new>
 #include <string_view>
 
@@ -26,13 +27,19 @@ std::string version_text() {
                      kernels::isa_name());
 }
 
-/// One line, whatever the message holds.
 int fail(const Session& session, int exit_code, std::string message) {
-  std::replace(message.begin(), message.end(), '\n', ' ');
-  std::fflush(session.out);
-  const std::string line = fmt::format("trireme: {}\n", safe_text(message));
-  std::fwrite(line.data(), 1, line.size(), session.err);  // who has closed it does not read it
+  if (!session.is_reported) print_error(session, std::move(message));
   return exit_code;
+}
+
+/// Of several processes one speaks, and one command is for several.
+bool is_for_another_process(const std::vector<std::string>& arguments, const Launch& launch) {
+  if (!launch.has_many() || (!arguments.empty() && arguments.front() == "train")) return false;
+  if (launch.rank != 0) return true;
+  throw UsageError(fmt::format(
+      "[command line] {} has started {} processes of \"trireme {}\": only train runs on several; "
+      "start it without {}",
+      launch.launcher, launch.size, arguments.empty() ? "" : arguments.front(), launch.launcher));
 }
 
 /// Only a command that reads a config file takes overrides; for the others they are unknown
@@ -91,8 +98,24 @@ int run_command(const std::vector<std::string>& arguments, Session& session) {
 
 }  // namespace
 
+void print_error(const Session& session, std::string message) {
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  std::fflush(session.out);
+  const std::string line = fmt::format("trireme: {}\n", safe_text(message));
+  std::fwrite(line.data(), 1, line.size(), session.err);  // who has closed it does not read it
+}
+
 int run_cli(const std::vector<std::string>& arguments, Session& session) {
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> nowhere{nullptr, std::fclose};
   try {
+    if (session.environment) session.launch = read_launch(session.environment);
+    if (session.launch.rank != 0) {  // one process speaks
+      nowhere.reset(std::fopen("/dev/null", "w"));
+      session.out = nowhere.get();
+    }
+    // A launcher passes what is printed through a terminal of its own.
+    if (!session.launch.launcher.empty()) session.is_terminal = false;
+    if (is_for_another_process(arguments, session.launch)) return kExitDone;
     const int exit_code = run_command(arguments, session);
     // A run that trains goes on without a reader; of other commands the output is the point.
     const auto has = [&](std::string_view word) {

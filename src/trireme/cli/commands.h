@@ -1,6 +1,7 @@
 // The commands, one file each. Private to the layer.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "trireme/cli/session.h"
@@ -21,6 +22,8 @@ void add_program_command(CLI::App& app, Session& session,
 void add_generate_command(CLI::App& app, Session& session);
 void add_eval_command(CLI::App& app, Session& session);
 void add_simulate_command(CLI::App& app, Session& session);
+/// One line on session.err, whatever the message holds.
+void print_error(const Session& session, std::string message);
 /// plan, predict, calibrate, convert: refused by name.
 void add_unbuilt_commands(CLI::App& app);
 

@@ -33,7 +33,8 @@ int main(int argc, char** argv) {
                            .err = stderr,
                            .is_terminal = ::isatty(STDOUT_FILENO) == 1,
                            .columns = terminal_columns(),
-                           .resets_affinity = std::getenv("OMP_PROC_BIND") != nullptr};
+                           .resets_affinity = std::getenv("OMP_PROC_BIND") != nullptr,
+                           .environment = [](const char* name) { return std::getenv(name); }};
   return trireme::run_cli(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc),
                           session);
 }

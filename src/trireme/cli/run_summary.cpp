@@ -65,17 +65,24 @@ std::string precision_text(const TrainConfig& config) {
   return fmt::format("bf16, matrix products in {}", kernels::bf16_matmul_arithmetic());
 }
 
+std::string ranks_text(const RunSummary& summary) {
+  const int world = summary.config.layout.world();
+  if (!summary.launch.has_many()) return fmt::format("{} threads of one process", world);
+  return fmt::format("{} processes of {}, {} on this machine,", world, summary.launch.launcher,
+                     summary.launch.local_size);
+}
+
 std::string batch_lines(const RunSummary& summary) {
   const TrainConfig& config = summary.config;
   return fmt::format(
       "batch   {} sequences of {} = {} tokens a step: {} micro-batches of {} on each of {} dp "
       "ranks\n"
       "layout  {}\n"
-      "ranks   {} threads of one process with {} compute threads each, {} kernels, {}\n",
+      "ranks   {} with {} compute threads each, {} kernels, {}\n",
       config.batch.global_batch, config.batch.seq, format_count(config.batch.tokens_per_step()),
       config.batch.num_micro_batches(config.layout), config.batch.micro_batch, config.layout.dp,
-      layout_text(config.layout, config.batch), config.layout.world(),
-      summary.plan.threads_per_rank, kernels::isa_name(), precision_text(config));
+      layout_text(config.layout, config.batch), ranks_text(summary), summary.plan.threads_per_rank,
+      kernels::isa_name(), precision_text(config));
 }
 
 std::string stage_text(const Pipeline& pipeline, int stage) {

@@ -12,6 +12,7 @@ struct RunSummary {
   const TrainConfig& config;
   const TrainData& data;
   const RunPlan& plan;
+  const Launch& launch;
 };
 
 /// Model, data, batch, layout, memory of each rank, and the rules that were checked.

@@ -5,15 +5,20 @@
 #include <string>
 #include <string_view>
 
+#include "trireme/comm/launch.h"
+
 namespace trireme {
 
 /// Set up by main; commands print through it and leave their exit code.
 struct Session {
   std::FILE* out = nullptr;
   std::FILE* err = nullptr;
-  bool is_terminal = false;      ///< of `out`
-  int columns = 0;               ///< of that terminal; 0 = unknown
-  bool resets_affinity = false;  ///< OMP_PROC_BIND is set: see set_rank_threads
+  bool is_terminal = false;            ///< of `out`
+  int columns = 0;                     ///< of that terminal; 0 = unknown
+  bool resets_affinity = false;        ///< OMP_PROC_BIND is set: see set_rank_threads
+  EnvironmentReader environment = {};  ///< empty: there is none
+  Launch launch = {};                  ///< read by run_cli
+  bool is_reported = false;            ///< what ended the command has been said already
   int exit_code = 0;
 
   /// One line on `err`.

@@ -1,4 +1,4 @@
-// SIGINT, SIGTERM and SIGHUP as a request to stop. Private to the layer.
+// SIGINT, SIGTERM, SIGHUP and SIGUSR1 as a request to stop. Private to the layer.
 #pragma once
 
 #include <array>
@@ -7,7 +7,8 @@
 
 namespace trireme {
 
-/// While it lives, the first SIGINT, SIGTERM or SIGHUP is noted, one that comes more than a second
+/// While it lives, the first SIGINT, SIGTERM, SIGHUP or SIGUSR1 (which mpirun and
+/// Slurm hand to all processes) is noted, one that comes more than a second
 /// later ends the process at once, and a reader of the output that went away is no reason to die
 /// (SIGPIPE). One at a time.
 class StopSignals {
@@ -21,8 +22,8 @@ class StopSignals {
   [[nodiscard]] const std::atomic<int>& number() const;
 
  private:
-  static constexpr std::array<int, 3> kSignals = {SIGINT, SIGTERM, SIGHUP};
-  std::array<struct sigaction, 3> old_{};
+  static constexpr std::array<int, 4> kSignals = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
+  std::array<struct sigaction, 4> old_{};
   struct sigaction old_pipe_ {};
 };
 

@@ -1,6 +1,9 @@
 // trireme train
 #include <CLI/CLI.hpp>
 #include <cmath>
+#include <cstdlib>
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -17,6 +20,7 @@
 #include "trireme/cli/signals.h"
 #include "trireme/cli/train_config.h"
 #include "trireme/cli/validators.h"
+#include "trireme/comm/mpi_world.h"
 #include "trireme/execute/program_traffic.h"
 #include "trireme/report/step_timeline.h"
 #include "trireme/report/table.h"
@@ -179,10 +183,50 @@ std::filesystem::path make_run_folder(const TrainConfig& config) {
                   folder.string(), error.message()));
 }
 
+/// What a run needs beside its arguments where its ranks are processes.
+struct Processes {
+  MpiWorld& world;
+  const StopSignals& signals;
+};
+
+/// The rank that speaks and writes.
+void run_first_rank(const RunSummary& summary, const TrainOptions& options, Session& session) {
+  const TrainConfig& config = summary.config;
+  RunLog log(session);
+  log.print(summary_text(summary));
+  if (options.world != nullptr) {
+    log.print(fmt::format("mpi     {} of staging in each communicator of a rank",
+                          format_bytes(MpiWorld::kStagingBytes)));
+  }
+  const FolderLock lock(make_run_folder(config));
+  log.open(run_folder(config));
+  RunObserver observer(log, config);
+  TrainResult result;
+  try {
+    result = train(config, summary.plan, summary.data, observer, options);
+    print_end(log, config, summary.plan, result, observer, session.resets_affinity);
+  } catch (const std::exception& error) {
+    log.log_failure(error.what());
+    throw;
+  }
+  if (result.stop_signal != 0) session.exit_code = kExitSignalBase + result.stop_signal;
+}
+
+void run_other_rank(const RunSummary& summary, const TrainOptions& options, Session& session) {
+  RunLog log(session);  // of no folder, to an output that nobody reads
+  RunObserver observer(log, summary.config);
+  const TrainResult result = train(summary.config, summary.plan, summary.data, observer, options);
+  if (result.stop_signal != 0) session.exit_code = kExitSignalBase + result.stop_signal;
+}
+
+/// `processes` is nullptr where ranks are threads.
 void run_train(const TrainArguments& arguments, const std::vector<ConfigOverride>& overrides,
-               Session& session) {
+               Session& session, const Processes* processes) {
   const TrainConfig config =
       train_config({.path = arguments.config, .overrides = overrides, .layout = arguments.layout});
+  static_cast<void>(
+      chosen_transport(config.ranks.transport, session.launch, config.layout.world()));
+  if (processes != nullptr) processes->world.set_timeout(config.ranks.timeout_s);
   if (!config.run.sample.empty()) require_byte_tokens(config.model.spec);
   for (const std::int64_t step : arguments.dump_steps) {
     if (step >= 1 && step <= config.run.steps) continue;
@@ -191,30 +235,47 @@ void run_train(const TrainArguments& arguments, const std::vector<ConfigOverride
                     step, config.run.steps, step < 1 ? 1 : config.run.steps));
   }
   const TrainData data(config);
-  const RunPlan plan = make_run_plan(config, data.eval_windows());
-  const RunSummary summary{.config = config, .data = data, .plan = plan};
+  const RunPlan plan = make_run_plan(config, data.eval_windows(),
+                                     processes != nullptr ? session.launch.local_size : 0);
+  const RunSummary summary{.config = config, .data = data, .plan = plan, .launch = session.launch};
   if (arguments.is_dry_run) {
     return session.print(arguments.is_json ? summary_json(summary) : summary_text(summary));
   }
-  const StopSignals signals;
-  RunLog log(session);
-  log.print(summary_text(summary));
-  const FolderLock lock(make_run_folder(config));
-  log.open(run_folder(config));
-  RunObserver observer(log, config);
-  TrainResult result;
+  std::optional<StopSignals> own_signals;
+  const StopSignals& signals = processes != nullptr ? processes->signals : own_signals.emplace();
+  const TrainOptions options{.dump_dir = arguments.dump_dir,
+                             .dump_steps = arguments.dump_steps,
+                             .stop_signal = &signals.number(),
+                             .resets_affinity = session.resets_affinity,
+                             .world = processes != nullptr ? &processes->world : nullptr};
+  session.launch.rank == 0 ? run_first_rank(summary, options, session)
+                           : run_other_rank(summary, options, session);
+}
+
+/// As one of the processes that a launcher has started. Whatever ends one of them ends all, and is
+/// said once.
+void run_train_process(const TrainArguments& arguments,
+                       const std::vector<ConfigOverride>& overrides, Session& session) {
+  const StopSignals signals;  // a process that is told to end with the others still says why
+  std::optional<MpiWorld> world;
   try {
-    result = train(config, plan, data, observer,
-                   {.dump_dir = arguments.dump_dir,
-                    .dump_steps = arguments.dump_steps,
-                    .stop_signal = &signals.number(),
-                    .resets_affinity = session.resets_affinity});
-    print_end(log, config, plan, result, observer, session.resets_affinity);
-  } catch (const std::exception& error) {
-    log.log_failure(error.what());
+    world.emplace(
+        session.launch,
+        MpiWorldOptions{
+            .report = [&](const FirstCause& cause) { print_error(session, text_of(cause)); },
+            .end_process = [] { std::_Exit(kExitFailure); }});
+  } catch (const UsageError&) {
+    if (session.launch.rank == 0) throw;
+    return;  // rank 0 says it, and its exit code counts
+  }
+  try {
+    const Processes processes{.world = *world, .signals = signals};
+    run_train(arguments, overrides, session, &processes);
+  } catch (...) {
+    world->abort(world->rank(), std::current_exception());
+    session.is_reported = true;
     throw;
   }
-  if (result.stop_signal != 0) session.exit_code = kExitSignalBase + result.stop_signal;
 }
 
 }  // namespace
@@ -239,8 +300,10 @@ void add_train_command(CLI::App& app, Session& session,
   command->footer(
       "Any key of the config file can be given as --section.key VALUE.\n"
       "Example: trireme train configs/demo.toml --layout \"dp=2 zero=1\" --run.steps 20");
-  command->callback(
-      [arguments, &overrides, &session] { run_train(*arguments, overrides, session); });
+  command->callback([arguments, &overrides, &session] {
+    session.launch.has_many() ? run_train_process(*arguments, overrides, session)
+                              : run_train(*arguments, overrides, session, nullptr);
+  });
 }
 
 }  // namespace trireme

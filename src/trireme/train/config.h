@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/comm/launch.h"
 #include "trireme/layout/layout.h"
 #include "trireme/model/spec.h"
 #include "trireme/train/lr_schedule.h"
@@ -50,6 +51,8 @@ struct DataConfig {
 
 /// Keys of `[layout]` that say how ranks run, not what they compute.
 struct RanksConfig {
+  Transport transport = Transport::kAuto;
+  double timeout_s = 60.0;       ///< silence after which a process counts as lost
   int threads_per_rank = 0;      ///< 0 = cores / ranks, at least 1
   double link_latency_us = 0.0;  ///< added to each message between ranks; 0 = off
   double link_gb_per_s = 0.0;    ///< limit per message between ranks, in 10^9 bytes/s; 0 = off

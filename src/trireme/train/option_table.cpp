@@ -331,9 +331,13 @@ Entries pipeline_and_rank_entries() {
       choice("reshard", TRI_AT(layout.reshard), {"auto", "always", "never"},
              "Whether ZeRO-3 drops gathered parameters after each pass (always) or gathers them "
              "once a step and holds them (never); auto = never with a pipeline."),
-      later("transport", "threads"s, "running ranks as processes under MPI",
-            "Ranks are threads of one process, or processes under MPI.")
-          .one_of({"threads", "mpi"}),
+      choice("transport", TRI_AT(ranks.transport), {"auto", "threads", "mpi"},
+             "Ranks are threads of one process, or processes started by mpirun or srun; auto = "
+             "processes where a launcher has started several."),
+      field("timeout_s", TRI_AT(ranks.timeout_s),
+            "Seconds of silence after which a rank that is a process counts as lost.")
+          .at_least(1)
+          .at_most(1e6),
       field("threads_per_rank", TRI_AT(ranks.threads_per_rank),
             "Compute threads of a rank; 0 = cores / ranks.")
           .at_least(0),

@@ -42,20 +42,27 @@ std::int64_t RunPlan::memory_bytes() const {
   return most;
 }
 
-int threads_per_rank(const TrainConfig& config, int num_cores) {
-  if (config.ranks.threads_per_rank > num_cores) {
+std::int64_t RunPlan::bytes_of_machine() const {
+  if (ranks_of_machine == std::ssize(ranks)) return total_arena_bytes(ranks);
+  return ranks_of_machine * memory_bytes();
+}
+
+int threads_per_rank(const RanksConfig& config, int num_cores, int num_ranks) {
+  if (config.threads_per_rank > num_cores) {
     throw UsageError(fmt::format(
         "[layout] threads_per_rank = {}: this machine has {} cores for the process, and more "
         "threads than cores only wait for each other; use {} or less, or 0",
-        config.ranks.threads_per_rank, num_cores, num_cores));
+        config.threads_per_rank, num_cores, num_cores));
   }
-  if (config.ranks.threads_per_rank > 0) return config.ranks.threads_per_rank;
-  return std::max(1, num_cores / config.layout.world());
+  if (config.threads_per_rank > 0) return config.threads_per_rank;
+  return std::max(1, num_cores / num_ranks);
 }
 
-RunPlan make_run_plan(const TrainConfig& config, std::int64_t eval_windows) {
+RunPlan make_run_plan(const TrainConfig& config, std::int64_t eval_windows, int ranks_of_machine) {
   RunPlan plan;
-  plan.threads_per_rank = threads_per_rank(config, num_available_cores());
+  plan.ranks_of_machine = ranks_of_machine > 0 ? ranks_of_machine : config.layout.world();
+  plan.threads_per_rank =
+      threads_per_rank(config.ranks, num_available_cores(), plan.ranks_of_machine);
   std::vector<std::vector<Program>> programs;
   for (int rank = 0; rank < config.layout.world(); ++rank) {
     programs.push_back(programs_of(config, rank, eval_windows));

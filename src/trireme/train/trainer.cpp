@@ -4,8 +4,9 @@
 #include <chrono>
 #include <cmath>
 #include <memory>
-#include <mutex>
+#include <numeric>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -22,6 +23,8 @@
 #include "trireme/program/groups.h"
 #include "trireme/train/batch_sources.h"
 #include "trireme/train/lr_schedule.h"
+#include "trireme/train/rank_report.h"
+#include "trireme/train/run_start.h"
 
 namespace trireme {
 namespace {
@@ -49,29 +52,29 @@ struct SharedRun {
   std::string data_identity;  ///< as it was at the start
   TrainObserver& observer;
   const TrainOptions& options;
-  ThreadWorld& world;
+  World& world;
   int spin_count = 0;
-  CheckpointStore* store = nullptr;  ///< used by rank 0 only
-  std::optional<Checkpoint> resume_from;
-  TrainResult& result;
-  std::mutex& traces_mutex;  ///< guards result.traces
+  CheckpointStore* store = nullptr;  ///< rank 0's
+  TrainResult& result;  ///< written by rank 0, where it runs elsewhere by this process's rank
 };
 
+/// Of ranks that share this machine.
 int spin_count_for(const RunPlan& plan) {
   std::set<Stream> streams = {Stream::kCompute};
   for (const RankPrograms& rank : plan.ranks) {
     for (const std::string& group : groups_of(rank.programs)) streams.insert(stream_of(group));
   }
   const auto comm_threads = narrow<int>(streams.size()) - 1;
-  const int threads = narrow<int>(plan.ranks.size()) * (plan.threads_per_rank + comm_threads);
+  const int threads = plan.ranks_of_machine * (plan.threads_per_rank + comm_threads);
   return threads <= num_available_cores() ? kSpinCount : 0;
 }
 
 /// One rank's part of the run, on its own thread.
 class RankRun {
  public:
-  RankRun(SharedRun& shared, int rank)
+  RankRun(SharedRun& shared, int rank, const std::optional<Checkpoint>& resume_from)
       : shared_(shared),
+        resume_from_(resume_from),
         config_(shared.config),
         program_(shared.plan.program(rank, kTrain)),
         rank_(rank),
@@ -84,7 +87,7 @@ class RankRun {
         host_(resources_.host()),
         state_(program_, executor_, kTrain),
         source_(shared.data.train(), cut_, rank_valid_tokens()) {
-    shared.result.arena_bytes.at(static_cast<std::size_t>(rank)) = executor_.arena_bytes();
+    report_.arena_bytes = executor_.arena_bytes();
     if (evaluates()) {
       eval_source_.emplace(*shared.data.validation(), cut_,
                            shared.plan.program(rank, kEval).num_micro_batches);
@@ -110,7 +113,7 @@ class RankRun {
       if (is_due(config_.checkpoint.every) && !is_last) save();
     }
     if (evaluates() && signal == 0) evaluate(run_.step > first_step);
-    if (shared_.resume_from == std::nullopt || run_.step != shared_.resume_from->state.step) save();
+    if (resume_from_ == std::nullopt || run_.step != resume_from_->state.step) save();
     finish(signal, seconds_since(start));
   }
 
@@ -149,11 +152,10 @@ class RankRun {
   }
 
   void prepare_state() {
-    if (shared_.resume_from) {
-      const Resumed resumed =
-          resume_checkpoint(*shared_.resume_from, state_, config_, environment());
+    if (resume_from_) {
+      const Resumed resumed = resume_checkpoint(*resume_from_, state_, config_, environment());
       run_ = resumed.run;
-      note(fmt::format("resumed {} at step {}", shared_.resume_from->dir.string(), run_.step));
+      note(fmt::format("resumed {} at step {}", resume_from_->dir.string(), run_.step));
       for (const std::string& line : resumed.notes) note(line);
       note_what_is_past();
       return;
@@ -209,6 +211,7 @@ class RankRun {
   void step() {
     const auto start = SteadyClock::now();
     const std::int64_t number = run_.step + 1;
+    shared_.world.begin_step(rank_, number);
     const bool is_traced =
         std::count(config_.trace.steps.begin(), config_.trace.steps.end(), number) > 0;
     const double lr = learning_rate(lr_schedule(config_), number);
@@ -250,14 +253,13 @@ class RankRun {
   }
 
   void keep_traces() {
-    const std::lock_guard lock(shared_.traces_mutex);
     for (int s = 0; s < kNumStreams; ++s) {
       const auto stream = static_cast<Stream>(s);
       if (executor_.times(stream).empty()) continue;
-      shared_.result.traces.push_back({.program = &program_,
-                                       .rank = rank_,
-                                       .stream = stream,
-                                       .times = executor_.times(stream)});
+      report_.traces.push_back({.program = &program_,
+                                .rank = rank_,
+                                .stream = stream,
+                                .times = executor_.times(stream)});
     }
   }
 
@@ -342,26 +344,35 @@ class RankRun {
     shared_.observer.on_checkpoint(folder);
   }
 
-  /// The signal seen by rank 0, the same on all ranks, so that they stop after the same step.
+  /// A signal that any rank has seen, the same on all ranks, so that they stop after the same step.
   [[nodiscard]] int agreed_stop_signal() const {
-    int signal = 0;
-    if (is_first() && shared_.options.stop_signal != nullptr)
-      signal = shared_.options.stop_signal->load();
-    if (host_) host_->broadcast(std::as_writable_bytes(std::span(&signal, 1)), 0);
-    return signal;
+    double signal = 0;
+    if (shared_.options.stop_signal != nullptr) signal = shared_.options.stop_signal->load();
+    if (host_) {
+      host_->all_reduce(std::as_writable_bytes(std::span(&signal, 1)),
+                        {.dtype = DType::kF64, .op = ReduceOp::kMax});
+    }
+    return static_cast<int>(signal);
   }
 
   void finish(int signal, double seconds) {
-    shared_.result.bytes_sent.at(static_cast<std::size_t>(rank_)) = resources_.bytes_sent();
-    if (!is_first()) return;
-    shared_.result.run = run_;
-    shared_.result.stop_signal = signal;
-    shared_.result.train_seconds = seconds;
-    if (shared_.result.checkpoint.empty() && shared_.resume_from)
-      shared_.result.checkpoint = shared_.resume_from->dir;
+    report_.bytes_sent = resources_.bytes_sent();
+    const std::vector<RankReport> reports = gather_reports(shared_.plan, std::move(report_), host_);
+    if (rank_ != shared_.world.local_ranks().first) return;
+    TrainResult& result = shared_.result;
+    result.run = run_;
+    result.stop_signal = signal;
+    result.train_seconds = seconds;
+    if (result.checkpoint.empty() && resume_from_) result.checkpoint = resume_from_->dir;
+    for (const RankReport& report : reports) {
+      result.arena_bytes.push_back(report.arena_bytes);
+      result.bytes_sent.push_back(report.bytes_sent);
+      result.traces.insert(result.traces.end(), report.traces.begin(), report.traces.end());
+    }
   }
 
   SharedRun& shared_;
+  const std::optional<Checkpoint>& resume_from_;
   const TrainConfig& config_;
   const Program& program_;  ///< the training step
   int rank_;
@@ -374,31 +385,55 @@ class RankRun {
   std::optional<EvalSource> eval_source_;
   std::optional<MetricsWriter> metrics_;  ///< rank 0 only
   RunState run_;
+  RankReport report_;
   double peaks_ = 0;  ///< FLOP/s of all ranks together
 };
 
-/// The checkpoint to go on from, if any.
-std::optional<Checkpoint> find_resume(const TrainConfig& config, const CheckpointStore& store,
-                                      TrainObserver& observer) {
-  CheckpointStore::Search search = store.newest_complete();
-  for (const std::string& warning : search.warnings) observer.on_note(warning);
-  if (!search.newest && search.has_folders) {
-    throw ResourceError(fmt::format(
-        "[checkpoint] {}: it has checkpoints but none that can be used, and starting over would "
-        "replace them: {}; choose another run.name, or move that folder away",
-        store.root().string(), fmt::join(search.warnings, "; ")));
+/// Collective, before any rank takes memory: the checkpoint to go on from.
+std::optional<Checkpoint> start_run(SharedRun& shared, int rank) {
+  std::optional<Checkpoint> resume_from;
+  if (rank == 0) {
+    const TrainConfig& config = shared.config;
+    resume_from = find_resume(config, *shared.store, shared.observer);
+    if (!resume_from && !config.model.checkpoint.empty())
+      verify_if_checkpoint(config.model.checkpoint);
+    if (!shared.options.dump_dir.empty()) make_dump_folder(shared.options.dump_dir);
   }
-  if (config.checkpoint.resume == "auto") return std::move(search.newest);
-  std::optional<Checkpoint> start;
-  if (config.checkpoint.resume != "never") start = open_checkpoint(config.checkpoint.resume);
-  const std::int64_t start_step = start ? start->state.step : 0;
-  if (search.newest && search.newest->state.step > start_step) {
-    throw UsageError(fmt::format(
-        "[checkpoint] resume = {} starts after step {}, but {} is there: one folder holds one "
-        "line of steps; choose another run.name, or move that checkpoint away",
-        config.checkpoint.resume, start_step, search.newest->dir.string()));
+  if (shared.world.size() == 1) return resume_from;
+  std::vector<int> ranks(static_cast<std::size_t>(shared.world.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  const auto all = shared.world.communicator(rank, ranks, "start");
+  if (shared.world.local_ranks().count < shared.world.size())
+    check_same_plan(shared.plan, shared.data_identity, *all);
+  return share_checkpoint(std::move(resume_from), *all);
+}
+
+/// The exception of the rank that failed first, saying which that was and in which step.
+[[noreturn]] void throw_first_cause(const FirstCause& cause) {
+  try {
+    std::rethrow_exception(cause.exception);
+  } catch (const PeerLost&) {
+    throw;  // says it already
+  } catch (const UsageError&) {
+    throw UsageError(text_of(cause));
+  } catch (const ResourceError&) {
+    throw ResourceError(text_of(cause));
+  } catch (const InternalError&) {
+    throw InternalError(text_of(cause));
   }
-  return start;
+}
+
+void run_all(SharedRun& shared) {
+  try {
+    run_ranks(shared.world, [&](int rank) {
+      const std::optional<Checkpoint> resume_from = start_run(shared, rank);
+      RankRun(shared, rank, resume_from).run();
+    });
+  } catch (...) {
+    const std::optional<FirstCause> cause = shared.world.first_cause();
+    if (cause && cause->step > 0 && shared.world.size() > 1) throw_first_cause(*cause);
+    throw;
+  }
 }
 
 }  // namespace
@@ -429,18 +464,23 @@ std::filesystem::path run_folder(const TrainConfig& config) {
 
 TrainResult train(const TrainConfig& config, const RunPlan& plan, const TrainData& data,
                   TrainObserver& observer, const TrainOptions& options) {
-  const int world_size = config.layout.world();
-  require_memory(total_arena_bytes(plan.ranks), world_size);
+  require_memory(plan.bytes_of_machine(), plan.ranks_of_machine);
   TrainResult result;
-  result.arena_bytes.resize(static_cast<std::size_t>(world_size));
-  result.bytes_sent.resize(static_cast<std::size_t>(world_size));
-  CheckpointStore store(run_folder(config), {.keep_last = config.checkpoint.keep_last,
-                                             .keep_every = config.checkpoint.keep_every});
+  std::optional<ThreadWorld> threads;
   const int spin_count = spin_count_for(plan);
-  ThreadWorld world(world_size, {.spin_count = spin_count,
-                                 .link = {.latency_seconds = config.ranks.link_latency_us * 1e-6,
-                                          .bytes_per_second = config.ranks.link_gb_per_s * 1e9}});
-  std::mutex traces_mutex;
+  if (options.world == nullptr) {
+    threads.emplace(
+        config.layout.world(),
+        ThreadWorldOptions{.spin_count = spin_count,
+                           .link = {.latency_seconds = config.ranks.link_latency_us * 1e-6,
+                                    .bytes_per_second = config.ranks.link_gb_per_s * 1e9}});
+  }
+  World& world = options.world != nullptr ? *options.world : *threads;
+  std::optional<CheckpointStore> store;
+  if (world.local_ranks().first == 0) {
+    store.emplace(run_folder(config), Retention{.keep_last = config.checkpoint.keep_last,
+                                                .keep_every = config.checkpoint.keep_every});
+  }
   SharedRun shared{.config = config,
                    .plan = plan,
                    .data = data,
@@ -449,15 +489,10 @@ TrainResult train(const TrainConfig& config, const RunPlan& plan, const TrainDat
                    .options = options,
                    .world = world,
                    .spin_count = spin_count,
-                   .store = &store,
-                   .resume_from = find_resume(config, store, observer),
-                   .result = result,
-                   .traces_mutex = traces_mutex};
-  if (!shared.resume_from && !config.model.checkpoint.empty())
-    verify_if_checkpoint(config.model.checkpoint);
-  if (!options.dump_dir.empty()) make_dump_folder(options.dump_dir);
+                   .store = store ? &*store : nullptr,
+                   .result = result};
   kernels::warm_up_matmul();
-  run_ranks(world, [&](int rank) { RankRun(shared, rank).run(); });
+  run_all(shared);
   return result;
 }
 

@@ -1,4 +1,4 @@
-// The training loop: data, step, metrics, evaluation, checkpoints, on all ranks of one process.
+// The training loop: data, step, metrics, evaluation, checkpoints, on the ranks of this process.
 #pragma once
 
 #include <atomic>
@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "trireme/comm/world.h"
 #include "trireme/data/batch.h"
 #include "trireme/data/corpus.h"
 #include "trireme/execute/program_traffic.h"
@@ -42,7 +43,7 @@ class TrainData {
   std::optional<EvalBatches> validation_;
 };
 
-/// Told what happens, on one thread at a time: rank 0's, and before it starts the caller's.
+/// Told what happens, in rank 0's thread: of other processes not at all.
 class TrainObserver {
  public:
   TrainObserver() = default;
@@ -66,8 +67,10 @@ struct TrainOptions {
   const std::atomic<int>* stop_signal =
       nullptr;                   ///< number of the signal that asks for a stop; 0 = none
   bool resets_affinity = false;  ///< see set_rank_threads
+  World* world = nullptr;        ///< of ranks that are processes; nullptr: threads of this one
 };
 
+/// Of the process that has rank 0; others know only `run`, `stop_signal` and `train_seconds`.
 struct TrainResult {
   RunState run;
   std::optional<EvalMetrics> last_eval;
@@ -86,7 +89,8 @@ struct TrainResult {
 
 /// Trains until run.steps, or until the stop signal, and saves at the end. `plan` was made from
 /// `config` and `data`. Writes metrics.jsonl and checkpoints/ into the run's folder, which exists.
-/// Throws what the first failing rank threw; ResourceError for a non-finite loss or norm with
+/// Throws what the first failing rank threw, in a step "rank R, step S: " before it, or PeerLost if
+/// that was another process; ResourceError for a non-finite loss or norm with
 /// on_nonfinite = "stop", naming step and rank; checkpoints saved before stay.
 [[nodiscard]] TrainResult train(const TrainConfig& config, const RunPlan& plan,
                                 const TrainData& data, TrainObserver& observer,
