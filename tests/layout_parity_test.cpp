@@ -304,7 +304,7 @@ std::vector<Case> cases() {
           "cp=2 tp=2 cp_comm=all_gather",
           "cp=2 tp=2 sp=1 recompute=selective",
           "cp=2 tp=2 sp=1 cp_comm=all_gather",
-          "cp=2 tp=4 sp=1 recompute=full",
+          "cp=4 tp=2 sp=1 recompute=full",
           "dp=2 cp=2",
           "dp=2 cp=4 zero=1",
           "dp=2 cp=2 zero=1 dp_sync=naive cp_comm=all_gather",
