@@ -18,7 +18,7 @@ namespace {
 /// Thrown by a stream whose partner has failed; never leaves run().
 struct PartnerFailed {};
 
-/// y += x, of fp32.
+/// y += x, of fp32; by this thread alone, since the rank's team computes meanwhile.
 void add_floats(std::span<const std::byte> x, std::span<std::byte> y) {
   TRI_CHECK(x.size() == y.size());
   const auto* const from = reinterpret_cast<const float*>(x.data());

@@ -32,7 +32,7 @@ void check_degrees(const Layout& layout) {
   }
   if (layout.zero < 0 || layout.zero > 3) {
     throw UsageError(fmt::format("[layout] zero = {}: must be a stage from 0 to 3; use zero = {}",
-                                 layout.zero, layout.zero < 0 ? 0 : 1));
+                                 layout.zero, std::clamp(layout.zero, 0, 3)));
   }
   if (!(layout.bucket_mib > 0.0 && layout.bucket_mib <= kMaxBucketMib)) {
     throw UsageError(
@@ -66,8 +66,8 @@ void check_zero(const Layout& layout) {
            fmt::format("{}", defaults.prefetch));
   if (layout.zero >= 2 && layout.dp_sync != DpSync::kOverlapped) {
     throw UsageError(fmt::format(
-        "[layout] dp_sync = {} with zero = {}: ZeRO-2 and 3 reduce each bucket as soon as it is "
-        "complete; use dp_sync = overlapped, or zero = 1",
+        "[layout] dp_sync = {} with zero = {}: ZeRO-2 and 3 start each reduction as soon as its "
+        "bucket is complete; use dp_sync = overlapped, or zero = 1",
         dp_sync_name(layout.dp_sync), layout.zero));
   }
 }

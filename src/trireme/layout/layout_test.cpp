@@ -52,8 +52,8 @@ TEST(CheckLayout, RefusesKeysOfZeroThatItsStageDoesNotKnow) {
   EXPECT_EQ(refusal({.dp = 2, .zero = 3, .prefetch = -1}),
             "[layout] prefetch = -1: must be at least 0; use prefetch = 1");
   EXPECT_EQ(refusal({.dp = 2, .zero = 2, .dp_sync = DpSync::kBucketed}),
-            "[layout] dp_sync = bucketed with zero = 2: ZeRO-2 and 3 reduce each bucket as soon as "
-            "it is complete; use dp_sync = overlapped, or zero = 1");
+            "[layout] dp_sync = bucketed with zero = 2: ZeRO-2 and 3 start each reduction as "
+            "soon as its bucket is complete; use dp_sync = overlapped, or zero = 1");
 }
 
 TEST(CheckLayout, RefusesDegreesBelowOne) {
@@ -64,7 +64,7 @@ TEST(CheckLayout, RefusesDegreesBelowOne) {
 
 TEST(CheckLayout, RefusesAZeroStageThatDoesNotExist) {
   EXPECT_EQ(refusal({.zero = -1}), "[layout] zero = -1: must be a stage from 0 to 3; use zero = 0");
-  EXPECT_EQ(refusal({.zero = 4}), "[layout] zero = 4: must be a stage from 0 to 3; use zero = 1");
+  EXPECT_EQ(refusal({.zero = 4}), "[layout] zero = 4: must be a stage from 0 to 3; use zero = 3");
 }
 
 TEST(CheckLayout, RefusesShardsThatDoNotDivideTheReplicas) {

@@ -103,7 +103,7 @@ Program build_train(const BuildRequest& request) {
   sum_loss(program);
   tie_embeddings(program);
   bucket(program, model);
-  shard_gradients(program, model);
+  if (model.shards_gradients()) shard_gradients(program, model);
   accumulate(program);
   sum_replicas(program, model);
   const Replicas replicas = replicas_of(request);
@@ -115,7 +115,7 @@ Program build_train(const BuildRequest& request) {
   optimize(program);
   if (replicas.is_sharded()) shard_optimizer(program);
   if (gathers_parameters(request)) gather_parameters(program);
-  share_buckets(program);
+  if (model.shards_gradients()) share_buckets(program);
   derive_events(program);
   derive_lifetimes(program);
   return program;

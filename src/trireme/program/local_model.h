@@ -56,6 +56,8 @@ class LocalModel {
   [[nodiscard]] bool is_tied_across() const { return is_tied_across_; }
   /// Communicators over which the gradient of a row is summed beside dp.
   [[nodiscard]] std::vector<std::string_view> gradient_groups(std::size_t row) const;
+  /// Some rows are reduced at once.
+  [[nodiscard]] bool shards_gradients() const { return shards_gradients_; }
   /// ZeRO-2 and 3: each micro-batch's gradient of the row is reduced into this rank's shard at
   /// once. Tied tables wait for the end of the step: their two gradients are added once.
   [[nodiscard]] bool is_reduced_at_once(std::size_t row) const;

@@ -57,7 +57,8 @@ ParameterRoots single_root(const Program& program) {
 ParameterRoots roots_of(const Program& program) {
   ParameterRoots roots;
   std::vector<BufferId> ids;
-  for (int root = 0; root < num_roots(program); ++root) {
+  const int num = num_roots(program);
+  for (int root = 0; root < num; ++root) {
     ids.push_back(whole_params(program, root));
     roots.elems.push_back(num_elems(program, program.whole(ids.back())));
   }
@@ -113,9 +114,9 @@ BufferId whole_params(const Program& program, int root) {
 }
 
 int num_roots(const Program& program) {
-  int count = 0;
-  while (program.find_buffer(root_name("params", count))) ++count;
-  return count;
+  return narrow<int>(
+      std::count_if(program.buffers.begin(), program.buffers.end(),
+                    [](const Buffer& buffer) { return buffer.name.starts_with("params."); }));
 }
 
 std::string root_name(std::string_view kind, int root) {
@@ -153,6 +154,10 @@ std::optional<Range> range_in(const Program& program, const RootPart& part, Shar
   if (begin >= end) return std::nullopt;
   const std::int64_t elem_bytes = dtype_bytes(program.buffer(part.buffer).dtype);
   return Range{part.buffer, (begin - part.elems.begin) * elem_bytes, (end - begin) * elem_bytes};
+}
+
+bool is_reduced_at_once(const Program& program, int root) {
+  return program.find_buffer(root_name("grad_shards", root)).has_value();
 }
 
 std::optional<RootPart> reduced_gradients(const Program& program, int root) {

@@ -74,6 +74,8 @@ struct RootPart {
 /// Where a part has elements [begin, end) of its root; nothing if it has none of them.
 [[nodiscard]] std::optional<Range> range_in(const Program& program, const RootPart& part,
                                             Shard elems);
+/// The root's gradients of each micro-batch are reduced into a shard of their own at once.
+[[nodiscard]] bool is_reduced_at_once(const Program& program, int root);
 /// Where this rank's reduced gradients of a root are.
 [[nodiscard]] std::optional<RootPart> reduced_gradients(const Program& program, int root);
 

@@ -80,7 +80,26 @@ StepView::StepView(const Program& of)
       wiring(of),
       replicas(replicas_of(of.request)),
       roots(roots_of(of)),
-      gradients(gradient_buffers(of)) {}
+      gradients(gradient_buffers(of)) {
+  for (int root = 0; root < narrow<int>(roots.elems.size()); ++root) {
+    params.push_back(*root_part(of, "params", root));
+    kept_gradients.push_back(root_part(of, "grad_shards", root));
+    reduced.push_back(reduced_gradients(of, root));
+  }
+}
+
+int StepView::root_of_params(BufferId buffer) const {
+  const auto found = std::find_if(params.begin(), params.end(),
+                                  [buffer](const RootPart& part) { return part.buffer == buffer; });
+  return found == params.end() ? -1 : narrow<int>(found - params.begin());
+}
+
+int StepView::root_of_kept(BufferId buffer) const {
+  const auto found = std::find_if(
+      kept_gradients.begin(), kept_gradients.end(),
+      [buffer](const std::optional<RootPart>& part) { return part && part->buffer == buffer; });
+  return found == kept_gradients.end() ? -1 : narrow<int>(found - kept_gradients.begin());
+}
 
 std::vector<bool> gradient_buffers(const Program& program) {
   std::vector<bool> found;

@@ -104,10 +104,9 @@ class GradientCheck {
   /// Of a row whose bucket is reduced at once: where this rank keeps its shard of the gradient,
   /// nothing in it if none of the row lies there. Nothing for other rows.
   [[nodiscard]] std::optional<std::optional<Range>> kept_shard(std::size_t row) const {
-    const Program& program = step_.program;
-    const auto part = root_part(program, "grad_shards", step_.roots.rows[row].root);
+    const auto& part = step_.kept_gradients[step_.root_of_row(row)];
     if (!part) return std::nullopt;
-    return range_in(program, *part, step_.elems_of(row));
+    return range_in(step_.program, *part, step_.elems_of(row));
   }
 
   struct StageOrders {
@@ -365,20 +364,11 @@ class GradientCheck {
            step_.is_kind(*shard, MemoryKind::kGradients);
   }
 
-  /// The root whose shards the buffer keeps; -1 if none.
-  [[nodiscard]] int root_of_shard(BufferId buffer) const {
-    for (std::size_t root = 0; root < step_.roots.elems.size(); ++root) {
-      const auto part = root_part(step_.program, "grad_shards", narrow<int>(root));
-      if (part && part->buffer == buffer) return narrow<int>(root);
-    }
-    return -1;
-  }
-
   /// A bucket of one micro-batch is added to the shard that this rank keeps.
   std::optional<Violation> scatter_at_once(At place, const Instruction& instruction) {
     const Use& data = *instruction.find(Role::kData);
     const Use& shard = *instruction.find(Role::kShard);
-    const int root = root_of_shard(shard.range.buffer);
+    const int root = step_.root_of_kept(shard.range.buffer);
     if (root < 0 || shard.range != step_.program.whole(shard.range.buffer))
       return fault("V10", place, shard, -1, "as shard", "all of a root's shard");
     const std::string_view group = instruction.comm ? instruction.comm->group : "";
@@ -387,7 +377,8 @@ class GradientCheck {
                    std::string(step_.replicas.shard_group));
     }
     for (std::size_t row = 0; row < step_.program.parameters.size(); ++row) {
-      if (step_.roots.rows[row].root != root) continue;
+      const bool is_frozen = step_.program.parameters[row].gradient.buffer < 0;
+      if (step_.roots.rows[row].root != root || is_frozen) continue;
       if (auto found = scatter_row(place, data, shard, row)) return found;
     }
     return std::nullopt;

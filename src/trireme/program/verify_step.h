@@ -50,7 +50,11 @@ struct StepView {
   ModelWiring wiring;
   Replicas replicas;
   ParameterRoots roots;
-  std::vector<bool> gradients;  ///< by buffer, see has_gradients
+  std::vector<RootPart> params;  ///< by root: where this rank keeps parameters
+  /// By root: where it keeps the shards of a bucket that is reduced at once.
+  std::vector<std::optional<RootPart>> kept_gradients;
+  std::vector<std::optional<RootPart>> reduced;  ///< by root: see reduced_gradients
+  std::vector<bool> gradients;                   ///< by buffer, see has_gradients
 
   /// Calls `visit(at, template_index, call, instruction)` in program order until it returns a
   /// violation.
@@ -87,6 +91,12 @@ struct StepView {
   [[nodiscard]] bool has_gradients(const Use& use) const {
     return gradients[static_cast<std::size_t>(use.range.buffer)];
   }
+  /// The root whose parameters, or kept gradients, are in the buffer; -1 if none.
+  [[nodiscard]] int root_of_params(BufferId buffer) const;
+  [[nodiscard]] int root_of_kept(BufferId buffer) const;
+  [[nodiscard]] std::size_t root_of_row(std::size_t row) const {
+    return static_cast<std::size_t>(roots.rows[row].root);
+  }
   /// Elements of a row in its root.
   [[nodiscard]] Shard elems_of(std::size_t row) const;
   /// The shard of this rank in `whole`; nothing if it does not divide.
@@ -109,6 +119,18 @@ struct StepView {
 [[nodiscard]] std::optional<Violation> check_races(const StepView& step);
 /// V2 and V4: what is read or added to is defined.
 [[nodiscard]] std::optional<Violation> check_definitions(const StepView& step);
+/// V16: an operation that is no part uses each operand as it must.
+[[nodiscard]] std::optional<Violation> check_accesses(const StepView& step, At at,
+                                                      const Instruction& instruction);
+/// V16. To or from the rank that computes the other stage, under the tag that names the value:
+/// activations are numbered by the stage that makes them, gradients behind all activations.
+[[nodiscard]] std::optional<Violation> check_stage_address(const StepView& step, At at,
+                                                           const Call& call,
+                                                           const Instruction& instruction);
+/// V16. To the next rank and from the one before, under the tag that names the value.
+[[nodiscard]] std::optional<Violation> check_ring_address(const StepView& step, At at,
+                                                          const WiredPart& part,
+                                                          const Instruction& instruction);
 /// V16: operands carry the values that the model names.
 [[nodiscard]] std::optional<Violation> check_values(const StepView& step);
 /// V10, V15 and V17: gradients hold every contribution once, in order, and are in the norm once.

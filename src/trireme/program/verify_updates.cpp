@@ -42,8 +42,8 @@ class UpdateCheck {
 
  private:
   /// Where this rank keeps parameters of the row's root.
-  [[nodiscard]] RootPart params_of(std::size_t row) const {
-    return *root_part(step_.program, "params", step_.roots.rows[row].root);
+  [[nodiscard]] const RootPart& params_of(std::size_t row) const {
+    return step_.params[step_.root_of_row(row)];
   }
   /// Buffers that have all of a root for a while (ZeRO-3).
   void find_gathered() {
@@ -135,7 +135,7 @@ class UpdateCheck {
     const auto row = static_cast<std::size_t>(instruction.parameter);
     const std::int64_t begin = params_of(row).elems.begin + first_elem(parameter);
     const Shard elems{.begin = begin, .end = begin + num_elems(step_.program, parameter.range)};
-    const auto part = reduced_gradients(step_.program, step_.roots.rows[row].root);
+    const auto& part = step_.reduced[step_.root_of_row(row)];
     const auto due = part ? range_in(step_.program, *part, elems) : std::nullopt;
     if (due && gradient.range == *due) return std::nullopt;
     return fault("V12", at, gradient, "for other elements",

@@ -47,32 +47,6 @@ enum Tag : Number {
   kOther
 };
 
-/// How an operation that is no part uses an operand; nothing where other rules say it.
-std::optional<Access> due_access(Op op, Role role) {
-  switch (op) {
-    case Op::kLoad:
-    case Op::kCount:
-    case Op::kZero:
-      return Access::kWrite;
-    case Op::kCopy:
-    case Op::kInverse:
-      return role == Role::kY ? Access::kWrite : Access::kRead;
-    case Op::kAdd:
-      return role == Role::kY ? Access::kAccumulate : Access::kRead;
-    case Op::kNormSquare:
-      return role == Role::kNormSquare ? Access::kAccumulate : Access::kRead;
-    case Op::kClip:
-      return role == Role::kCoefficient ? Access::kWrite : Access::kRead;
-    case Op::kOptStep: {
-      const bool is_state = role == Role::kParameter || role == Role::kMaster ||
-                            role == Role::kMoment1 || role == Role::kMoment2;
-      return is_state ? Access::kReadWrite : Access::kRead;
-    }
-    default:
-      return std::nullopt;
-  }
-}
-
 /// What one part of one micro-batch read and wrote, by role.
 struct Record {
   int micro_batch = -1;
@@ -103,13 +77,7 @@ class ValueCheck {
 
  private:
   std::optional<Violation> visit(At at, const Call& call, const Instruction& instruction) {
-    for (const Use& use : instruction.uses) {
-      const auto due = due_access(instruction.op, use.role);
-      if (!due || use.access == *due) continue;
-      return violation(
-          step_.program, "V16", at, use.role, use.range,
-          {fmt::format("with access {}", access_name(use.access)), std::string(access_name(*due))});
-    }
+    if (auto found = check_accesses(step_, at, instruction)) return found;
     if (instruction.op == Op::kLoad) {
       load(at, call, instruction);
       return std::nullopt;
@@ -178,12 +146,12 @@ class ValueCheck {
                        {"no end of a stage of a micro-batch", "STAGE_IN or STAGE_OUT"});
     }
     if (instruction.op == Op::kSend) {
-      if (auto found = check_address(at, call, instruction)) return found;
+      if (auto found = check_stage_address(step_, at, call, instruction)) return found;
       return check_sent(at, call, wiring_.part(number), instruction, Role::kData);
     }
     const Role source = instruction.part == Part::kStageIn ? Role::kY : Role::kDy;
     if (instruction.op == Op::kRecv) {
-      if (auto found = check_address(at, call, instruction)) return found;
+      if (auto found = check_stage_address(step_, at, call, instruction)) return found;
       const AtomSpan span = step_.atoms_of(at, 0);
       write(span, mix(kReceived, number, call.micro_batch));
       record(call, number).at(source) = read(span);
@@ -214,28 +182,6 @@ class ValueCheck {
     return std::nullopt;
   }
 
-  /// To or from the rank that computes the other stage, under the tag that names the value:
-  /// activations are numbered by the stage that makes them, gradients behind all activations.
-  std::optional<Violation> check_address(At at, const Call& call,
-                                         const Instruction& instruction) const {
-    const Pipeline& pipeline = wiring_.model().pipeline();
-    const bool is_send = instruction.op == Op::kSend;
-    const bool is_gradient = (instruction.part == Part::kStageIn) == is_send;
-    const int other = instruction.stage + (is_gradient == is_send ? -1 : 1);
-    const int maker = is_send ? instruction.stage : other;
-    const int kind = is_gradient ? pipeline.num_stages() : 0;
-    const int due_tag = (kind + maker) * step_.program.num_micro_batches;
-    const int due_peer = pipeline.rank_of(other, call.micro_batch);
-    const Comm comm = instruction.comm.value_or(Comm{});
-    const std::string_view due_group = axis_name(Axis::kPp);
-    if (comm.group == due_group && comm.peer == due_peer && comm.tag == due_tag)
-      return std::nullopt;
-    return violation(step_.program, "V16", at,
-                     {fmt::format("a message on '{}' with rank {} under tag {}", comm.group,
-                                  comm.peer, comm.tag),
-                      fmt::format("'{}', rank {}, tag {}", due_group, due_peer, due_tag)});
-  }
-
   // Between context-parallel ranks
   // ------------------------------------------------------------------
 
@@ -250,7 +196,7 @@ class ValueCheck {
     }
     const WiredPart& part = wiring_.part(number);
     if (instruction.op == Op::kExchange) {
-      if (auto found = check_neighbours(at, part, instruction)) return found;
+      if (auto found = check_ring_address(step_, at, part, instruction)) return found;
       if (auto found = check_halves(at, call, part.sent, instruction, Role::kData)) return found;
       receive(at, call, number, instruction);
       return std::nullopt;
@@ -266,26 +212,6 @@ class ValueCheck {
     return std::nullopt;
   }
 
-  /// To the next rank and from the one before, under the tag that names the value.
-  std::optional<Violation> check_neighbours(At at, const WiredPart& part,
-                                            const Instruction& instruction) const {
-    const int num_ranks = wiring_.model().num_cp_ranks(), own = wiring_.model().coord().cp;
-    const auto num_layers = narrow<int>(step_.program.request.spec.layers);
-    const int ring = part.layer + (part.part == Part::kRingDkv ? num_layers : 0);
-    const int due_tag = (ring * num_ranks + part.chunk) * step_.program.num_micro_batches;
-    const int next = (own + 1) % num_ranks, before = (own + num_ranks - 1) % num_ranks;
-    const Comm comm = instruction.comm.value_or(Comm{});
-    const std::string_view due_group = axis_name(Axis::kCp);
-    if (comm.group == due_group && comm.peer == next && comm.source == before &&
-        comm.tag == due_tag)
-      return std::nullopt;
-    return violation(
-        step_.program, "V16", at,
-        {fmt::format("an exchange on '{}', to rank {} and from rank {}, under tag {}", comm.group,
-                     comm.peer, comm.source, comm.tag),
-         fmt::format("'{}', to {}, from {}, tag {}", due_group, next, before, due_tag)});
-  }
-
   /// An operand holds the value that the needs of its role name, or two of them, one half each.
   std::optional<Violation> check_halves(At at, const Call& call, const std::vector<Need>& needs,
                                         const Instruction& instruction, Role role) {
@@ -295,7 +221,8 @@ class ValueCheck {
     for (const Need& need : needs) {
       if (need.role != role) continue;
       const Number value = record(call, need.part).at(need.source);
-      due = due == 0 || value == 0 ? value : mix(due, value);
+      if (value == 0) return differs(at, instruction.uses[*u], "what goes round at this hop");
+      due = due == 0 ? value : mix(due, value);
     }
     if (due != 0 && read(step_.atoms_of(at, *u)) == due) return std::nullopt;
     return differs(at, instruction.uses[*u], "what goes round at this hop");
@@ -413,11 +340,7 @@ class ValueCheck {
   void gather(const Instruction& instruction) {
     const Range& data = instruction.find(Role::kData)->range;
     const BufferId shard = instruction.find(Role::kShard)->range.buffer;
-    int root = -1;
-    for (std::size_t i = 0; i < step_.roots.elems.size(); ++i) {
-      const auto part = root_part(step_.program, "params", narrow<int>(i));
-      if (part && part->buffer == shard) root = narrow<int>(i);
-    }
+    const int root = step_.root_of_params(shard);
     gathered_[data.buffer] = root;
     const AtomSpan span = step_.atoms.of(data);
     for (int atom = span.begin; atom < span.end; ++atom) {

@@ -107,7 +107,7 @@ TEST(VerifyV10, RefusesAReductionBeforeTheLastGradientOfItsBucket) {
 
 TEST(VerifyV2, RefusesParametersThatAreNotGathered) {
   EXPECT_EQ(broken(changed(gathered(),
-                           [](Program& p) { drop(p, "micro.next", gathers(p, "gathered.1'")); })),
+                           [](Program& p) { drop(p, "micro.next", gathers(p, "gathered.1.1")); })),
             "V2");
   EXPECT_EQ(broken(changed(gathered(Reshard::kNever),
                            [](Program& p) { drop(p, "begin", gathers(p, "gathered.1")); })),

@@ -366,7 +366,8 @@ void ModelState::load(const StateTensor& tensor, const ShardedReader& reader) {
 }
 
 bool ModelState::has_finite_parameters() const {
-  for (int root = 0; root < num_roots(program_); ++root) {
+  const int num = num_roots(program_);
+  for (int root = 0; root < num; ++root) {
     const Range all = program_.whole(*program_.find_buffer(root_name("params", root)));
     const bool is_bf16 = program_.buffer(all.buffer).dtype == DType::kBf16;
     if (is_bf16 ? !are_finite<Bf16>(executor_.values<Bf16>(program_index_, all))

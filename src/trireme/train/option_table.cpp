@@ -283,22 +283,27 @@ Entries degree_entries() {
             "needs tp > 1.")
           .aka({"sequence_parallel"}),
       field("zero", TRI_AT(layout.zero),
-            "ZeRO stage: cuts optimizer state (1), gradients (2), parameters (3) over dp ranks.")
+            "ZeRO stage: cuts optimizer state (1), gradients (2), parameters (3) over dp and cp "
+            "ranks.")
           .at_least(0)
           .at_most(3)
           .aka({"zero_stage"}),
       field("dp_shard", TRI_AT(layout.dp_shard),
-            "dp ranks over which ZeRO shards, a divisor of dp; each such group has a copy of its "
-            "own (HSDP); 0 = all.")
+            "dp ranks over which ZeRO shards (times cp), a divisor of dp; each such group has a "
+            "copy of its own (HSDP); 0 = all.")
           .at_least(0)
           .aka({"data_parallel_shard_degree", "hybrid_shard"}),
       choice("reduce", TRI_AT(layout.reduce), {"step", "micro_batch"},
              "When ZeRO-2 and 3 reduce gradients: once a step (until then each rank holds all of "
-             "them), or after each micro-batch into the rank's shard."),
+             "them), or after each micro-batch into the rank's shard, which needs whole backward "
+             "passes (not zb-h1, zb-h2, zb-v, dualpipe, dualpipe-v)."),
       choice("dp_sync", TRI_AT(layout.dp_sync), {"naive", "bucketed", "overlapped"},
              "When gradients are reduced over dp: all at the end, in buckets at the end, or in "
-             "buckets during the backward pass."),
-      field("bucket_mib", TRI_AT(layout.bucket_mib), "Least gradients in a full bucket, in MiB.")
+             "buckets during the backward pass; ZeRO-2 and 3 know overlapped alone."),
+      field(
+          "bucket_mib", TRI_AT(layout.bucket_mib),
+          "Least gradients in a full bucket, in MiB; no effect with zero = 3, where a bucket is a "
+          "layer.")
           .above(0)
           .aka({"bucket_size", "bucket_cap_mb"}),
   };
@@ -326,7 +331,8 @@ Entries pipeline_and_rank_entries() {
              "Activations computed again in the backward pass rather than kept.")
           .aka({"activation_checkpointing", "recompute_granularity"}),
       field("prefetch", TRI_AT(layout.prefetch),
-            "Layers whose parameters are gathered ahead of the one that computes (ZeRO-3).")
+            "Layers whose parameters ZeRO-3 gathers ahead of the one that computes, within a pass "
+            "of a micro-batch; no effect where they are gathered once a step (see reshard).")
           .at_least(0),
       choice("reshard", TRI_AT(layout.reshard), {"auto", "always", "never"},
              "Whether ZeRO-3 drops gathered parameters after each pass (always) or gathers them "

@@ -18,8 +18,9 @@ class Accumulation {
  public:
   explicit Accumulation(Program& program)
       : program_(program), is_reduced_at_once_(program.buffers.size(), false) {
-    for (int root = 0; root < num_roots(program); ++root) {
-      if (program.find_buffer(root_name("grad_shards", root)))
+    const int num = num_roots(program);
+    for (int root = 0; root < num; ++root) {
+      if (trireme::is_reduced_at_once(program, root))
         is_reduced_at_once_[static_cast<std::size_t>(
             *program.find_buffer(root_name("grads", root)))] = true;
     }

@@ -15,7 +15,8 @@ namespace {
 std::vector<Instruction> in_bucket_order(const Program& program,
                                          const std::vector<Instruction>& sums) {
   std::vector<Instruction> all;
-  for (int root = 0; root < num_roots(program); ++root) {
+  const int num = num_roots(program);
+  for (int root = 0; root < num; ++root) {
     if (const auto shard = program.find_buffer(root_name("grad_shards", root))) {
       if (const auto copies = replicas_of(program.request).copy_group; !copies.empty()) {
         all.push_back(all_reduce(program, program.whole(*shard), copies));

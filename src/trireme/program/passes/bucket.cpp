@@ -128,7 +128,7 @@ ParameterRoots fill_buckets(const Program& program, const LocalModel& model) {
 }
 
 /// The padding that makes a root divisible into aligned shards is zero, so that reductions read
-/// defined bytes.
+/// defined bytes. (Where buckets share memory, later what another has left: nobody reads its sum.)
 void zero_padding(Program& program, const std::vector<std::int64_t>& used_elems) {
   for (std::size_t root = 0; root < used_elems.size(); ++root) {
     const BufferId grads = *program.find_buffer(root_name("grads", narrow<int>(root)));
@@ -145,8 +145,9 @@ void zero_padding(Program& program, const std::vector<std::int64_t>& used_elems)
 void bucket(Program& program, const LocalModel& model) {
   ParameterRoots roots = fill_buckets(program, model);
   const std::vector<std::int64_t> used_elems = roots.elems;
-  for (std::int64_t& elems : roots.elems)
-    elems = round_up(elems, root_unit(program) * replicas_of(program.request).size);
+  const Replicas replicas = replicas_of(program.request);
+  const int num_parts = replicas.is_sharded() ? replicas.num_shards : replicas.size;
+  for (std::int64_t& elems : roots.elems) elems = round_up(elems, root_unit(program) * num_parts);
   move_into_roots(program, roots);
   zero_padding(program, used_elems);
 }

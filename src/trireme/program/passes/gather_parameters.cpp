@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "trireme/base/units.h"
 #include "trireme/program/passes/passes.h"
 #include "trireme/program/replicas.h"
@@ -48,7 +50,7 @@ class ParameterGathering {
   /// The buffer of the `visit`-th gather of a root within a call.
   BufferId gathered(int root, int visit) {
     const std::string name =
-        root_name("gathered", root) + std::string(static_cast<std::size_t>(visit), '\'');
+        root_name("gathered", root) + (visit == 0 ? "" : fmt::format(".{}", visit));
     if (const auto known = program_.find_buffer(name)) return *known;
     const Buffer& params = program_.buffer(params_[static_cast<std::size_t>(root)]);
     const bool is_held = !program_.request.layout.reshards();
@@ -73,9 +75,9 @@ class ParameterGathering {
   struct Visit {
     int root = 0;
     std::size_t first = 0;  ///< instruction
-    BufferId buffer = -1;
+    int number = 0;         ///< of the root's visits
   };
-  std::vector<Visit> visits_of(const std::vector<Instruction>& instructions) {
+  [[nodiscard]] std::vector<Visit> visits_of(const std::vector<Instruction>& instructions) const {
     std::vector<Visit> visits;
     std::map<int, int> num_visits;  // by root
     for (std::size_t i = 0; i < instructions.size(); ++i) {
@@ -86,11 +88,13 @@ class ParameterGathering {
       }
       for (const int root : roots) {
         if (!visits.empty() && visits.back().root == root) continue;
-        visits.push_back({.root = root, .first = i, .buffer = gathered(root, num_visits[root]++)});
+        visits.push_back({.root = root, .first = i, .number = num_visits[root]++});
       }
     }
     return visits;
   }
+
+  BufferId buffer_of(const Visit& visit) { return gathered(visit.root, visit.number); }
 
   /// Each visit's gather stands before the visit that comes `prefetch` earlier.
   std::vector<Instruction> with_gathers(std::vector<Instruction>& instructions) {
@@ -102,8 +106,8 @@ class ParameterGathering {
     for (std::size_t i = 0; i < instructions.size(); ++i) {
       for (; num_begun < visits.size() && visits[num_begun].first == i; ++num_begun) {
         for (; num_gathered < std::min(visits.size(), num_begun + prefetch + 1); ++num_gathered)
-          out.push_back(gather(visits[num_gathered].root, visits[num_gathered].buffer));
-        whole[visits[num_begun].root] = visits[num_begun].buffer;
+          out.push_back(gather(visits[num_gathered].root, buffer_of(visits[num_gathered])));
+        whole[visits[num_begun].root] = buffer_of(visits[num_begun]);
       }
       if (instructions[i].op != Op::kOptStep) read_from(instructions[i], whole);
       out.push_back(std::move(instructions[i]));

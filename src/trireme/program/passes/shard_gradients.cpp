@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "trireme/base/errors.h"
 #include "trireme/base/units.h"
 #include "trireme/program/passes/passes.h"
 #include "trireme/program/replicas.h"
@@ -41,12 +40,12 @@ void add_after_first_write(Template& item, BufferId grads) {
   }
 }
 
-/// One of the rows whose gradients are in the buffer.
-std::size_t first_row(const Program& program, BufferId grads) {
+/// One of the rows whose gradients are in the buffer; nothing if all of them are frozen.
+std::optional<std::size_t> first_row(const Program& program, BufferId grads) {
   const auto found =
       std::find_if(program.parameters.begin(), program.parameters.end(),
                    [grads](const ParameterSlot& slot) { return slot.gradient.buffer == grads; });
-  TRI_CHECK(found != program.parameters.end());
+  if (found == program.parameters.end()) return std::nullopt;
   return static_cast<std::size_t>(found - program.parameters.begin());
 }
 
@@ -72,9 +71,11 @@ std::vector<Instruction> reductions(const Program& program, const LocalModel& mo
 
 void shard_gradients(Program& program, const LocalModel& model) {
   const int num_shards = replicas_of(program.request).num_shards;
-  for (int root = 0; root < num_roots(program); ++root) {
+  const int num = num_roots(program);
+  for (int root = 0; root < num; ++root) {
     const BufferId grads = *program.find_buffer(root_name("grads", root));
-    if (!model.is_reduced_at_once(first_row(program, grads))) continue;
+    const auto row = first_row(program, grads);
+    if (!row || !model.is_reduced_at_once(*row)) continue;
     const BufferId shard =
         program.add_buffer({.name = root_name("grad_shards", root),
                             .kind = MemoryKind::kGradients,

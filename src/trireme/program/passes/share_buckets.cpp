@@ -43,8 +43,9 @@ std::vector<BucketLife> lives_in(const Program& program, const Template& item) {
     }
   }
   std::vector<BucketLife> all;
-  for (int root = 0; root < num_roots(program); ++root) {
-    if (!program.find_buffer(root_name("grad_shards", root))) continue;
+  const int num = num_roots(program);
+  for (int root = 0; root < num; ++root) {
+    if (!is_reduced_at_once(program, root)) continue;
     const auto life = lives.find(*program.find_buffer(root_name("grads", root)));
     if (life != lives.end()) all.push_back(life->second);
   }
