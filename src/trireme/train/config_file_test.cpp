@@ -206,9 +206,9 @@ TEST(ConfigFile, UnknownWordNamesTheNearestOne) {
 }
 
 TEST(ConfigFile, WhatIsNotBuiltYetIsRefusedByName) {
-  EXPECT_EQ(refusal("[layout]\ntransport = \"mpi\"\n"),
-            "[x.toml:2:13] layout.transport = \"mpi\": running ranks as processes under MPI is not "
-            "built yet; use transport = \"threads\"");
+  EXPECT_EQ(refusal("[checkpoint]\nasync = true\n"),
+            "[x.toml:2:9] checkpoint.async = true: saving while training goes on is not built yet; "
+            "use async = false");
 }
 
 class UnbuiltValue : public testing::TestWithParam<const char*> {};
@@ -220,11 +220,10 @@ TEST_P(UnbuiltValue, IsRefused) {
 INSTANTIATE_TEST_SUITE_P(Contract, UnbuiltValue,
                          testing::Values("[data]\njsonl = [\"a\"]", "[data]\ntokens = [\"a\"]",
                                          "[data]\ntokenizer = \"tokenizer.json\"",
-                                         "[data]\ndocument_mask = true", "[layout]\nep = 2",
-                                         "[checkpoint]\nasync = true"));
+                                         "[data]\ndocument_mask = true", "[layout]\nep = 2"));
 
 TEST(ConfigFile, TheOneBuiltValueIsAccepted) {
-  EXPECT_EQ(refusal("[layout]\ntransport = \"threads\"\n"), "");
+  EXPECT_EQ(refusal("[checkpoint]\nasync = false\n"), "");
 }
 
 TEST(ConfigFile, TextIsLookedForNextToTheFile) {
@@ -412,6 +411,8 @@ stages = [1, 2, 3]
 dp_sync = "naive"
 bucket_mib = 0.1
 recompute = "full"
+transport = "threads"
+timeout_s = 30
 threads_per_rank = 1
 link_latency_us = 12.5
 link_gb_per_s = 1.25
