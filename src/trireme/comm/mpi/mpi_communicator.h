@@ -22,7 +22,8 @@ namespace trireme {
 /// Operations are built of messages between pairs, in rank order. First all members tell each other
 /// their call, and both sides of a message what they send and expect: that is where they meet and
 /// where calls that differ are found. Reductions go in pieces: each rank receives the others' piece
-/// of its cut, adds in rank order with the arithmetic of thread ranks, and passes the sum on.
+/// of its cut, adds in rank order with the arithmetic of thread ranks, and passes the sum on. A
+/// mismatch ends the run: a member that learns of it from another throws PeerLost with its words.
 class MpiCommunicator final : public Communicator {
  public:
   struct Host {

@@ -30,6 +30,8 @@ constexpr std::chrono::seconds kPatience{5};
 // A watch that did not run itself, because its process was stopped, cannot blame the others.
 constexpr double kMostCountedSeconds = 1;
 constexpr std::size_t kMaxTextBytes = 4096;
+// Of rank 0's silence rank 1 speaks: the others let it go first.
+constexpr double kDeferenceSeconds = 1;
 
 double seconds_between(Clock::time_point start, Clock::time_point end) {
   return std::chrono::duration<double>(end - start).count();
@@ -215,10 +217,11 @@ void RankWatch::handle(Peer& peer, const Frame& frame, const std::string& text) 
 
 void RankWatch::count_silence(double seconds) {
   const double timeout = timeout_seconds_.load();
+  const double patience = launch_.rank > 1 ? timeout + kDeferenceSeconds : timeout;
   for (Peer& peer : peers_) {
     if (peer.has_left) continue;
     peer.silent_seconds += seconds;
-    if (peer.silent_seconds < timeout) continue;
+    if (peer.silent_seconds < patience) continue;
     lose_peer(peer, fmt::format("its process has been silent for {} s (layout.timeout_s): stopped, "
                                 "or its machine or network hangs; look there, then start again: "
                                 "the run continues from its last checkpoint",
