@@ -113,7 +113,7 @@ void MpiThread::wait(const MpiBatch& batch, const MpiMailbox& mailbox) const {
 void MpiThread::wait_for_news(const MpiMailbox& mailbox, std::uint32_t seen_news) const {
   for (int i = 0; i < spin_count_; ++i) {
     if (mailbox.news.load(std::memory_order_acquire) != seen_news) return;
-    pause_cpu();
+    pause_cpu(i);
   }
   mailbox.news.wait(seen_news, std::memory_order_acquire);
 }

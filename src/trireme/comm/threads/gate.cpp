@@ -1,5 +1,7 @@
 #include "trireme/comm/threads/gate.h"
 
+#include <thread>
+
 #include "trireme/base/errors.h"
 
 namespace trireme {
@@ -17,6 +19,12 @@ void pause_cpu() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #endif
+}
+
+void pause_cpu(int num_pauses) {
+  constexpr int kPausesPerYield = 64;
+  pause_cpu();
+  if (num_pauses % kPausesPerYield == kPausesPerYield - 1) std::this_thread::yield();
 }
 
 Gate::Gate(int num_members) : num_members_(static_cast<std::uint32_t>(num_members)) {
@@ -50,7 +58,7 @@ GateState Gate::state_of(std::uint32_t round) const {
 GateState Gate::spin(std::uint32_t round, int spin_count) const {
   GateState state = state_of(round);
   for (int i = 0; i < spin_count && state == GateState::kWaiting; ++i) {
-    pause_cpu();
+    pause_cpu(i);
     state = state_of(round);
   }
   return state;

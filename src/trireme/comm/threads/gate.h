@@ -10,6 +10,9 @@ enum class GateState : std::uint8_t { kWaiting, kPassed, kClosed };
 
 /// Tells the core that this is a busy wait.
 void pause_cpu();
+/// The next of a row of pauses, `num_pauses` after its first. Now and then it yields the core: who
+/// is waited for may want it (two ranks on one core, a barrier of 64 KiB: 130 us without, 20 with).
+void pause_cpu(int num_pauses);
 
 /// A barrier that can be closed. Closing and the last arrival are ordered by one atomic word: a
 /// round is either complete, and then every member sees it complete even if the gate is closed

@@ -28,7 +28,7 @@ void ThreadCommunicator::exchange(std::span<const Transfer> transfers) {
     }
     if (is_finished) break;
     if (num_spins < spin_count_) {
-      pause_cpu();
+      pause_cpu(num_spins);
     } else {
       wait_for_news(transfers, seen_news, failure);
     }
