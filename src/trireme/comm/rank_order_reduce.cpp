@@ -83,9 +83,26 @@ void narrow_block(std::span<Wide<T>> block) {
   }
 }
 
+/// Of two sources nothing is kept between reading and writing an element, so the target needs no
+/// block, even where it is a source.
+template <typename T, typename Op>
+void reduce_two(std::span<const std::byte* const> sources, std::byte* target,
+                std::int64_t num_elems) {
+  const Op op{};
+  const T* const first = elems_at<T>(sources[0], 0);
+  const T* const second = elems_at<T>(sources[1], 0);
+  T* const sum = reinterpret_cast<T*>(target);
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < num_elems; ++i) sum[i] = op(first[i], second[i]);
+}
+
 template <typename T, typename Op>
 void reduce_all(std::span<const std::byte* const> sources, std::span<std::byte* const> targets,
                 std::int64_t num_elems) {
+  if constexpr (std::is_same_v<T, Wide<T>>) {
+    if (sources.size() == 2 && targets.size() == 1)
+      return reduce_two<T, Op>(sources, targets.front(), num_elems);
+  }
   constexpr std::int64_t kBlockElems = kBlockBytes / sizeof(Wide<T>);
   alignas(64) std::array<Wide<T>, kBlockElems> block;
   for (std::int64_t begin = 0; begin < num_elems; begin += kBlockElems) {
