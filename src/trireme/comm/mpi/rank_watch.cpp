@@ -30,8 +30,9 @@ constexpr std::chrono::seconds kPatience{5};
 // A watch that did not run itself, because its process was stopped, cannot blame the others.
 constexpr double kMostCountedSeconds = 1;
 constexpr std::size_t kMaxTextBytes = 4096;
-// Of rank 0's silence rank 1 speaks: the others let it go first.
-constexpr double kDeferenceSeconds = 1;
+// Who does not report lets the line of the one who does go first: mpirun has lines of its own for
+// the first process that ends, and wakes a stopped rank 0, which must not be heard again.
+constexpr std::chrono::milliseconds kDeference{500};
 
 double seconds_between(Clock::time_point start, Clock::time_point end) {
   return std::chrono::duration<double>(end - start).count();
@@ -68,7 +69,7 @@ void RankWatch::fail(const FirstCause& cause) {
   std::unique_lock lock(mutex_);
   if (!own_failure_) own_failure_ = cause;
   ::eventfd_write(wake_event_, 1);
-  is_lost_.wait_for(lock, kPatience, [this] { return lost_.has_value(); });
+  is_lost_.wait_for(lock, kPatience, [this] { return is_told_; });
 }
 
 // ---- Connections ----
@@ -217,11 +218,10 @@ void RankWatch::handle(Peer& peer, const Frame& frame, const std::string& text) 
 
 void RankWatch::count_silence(double seconds) {
   const double timeout = timeout_seconds_.load();
-  const double patience = launch_.rank > 1 ? timeout + kDeferenceSeconds : timeout;
   for (Peer& peer : peers_) {
     if (peer.has_left) continue;
     peer.silent_seconds += seconds;
-    if (peer.silent_seconds < patience) continue;
+    if (peer.silent_seconds < timeout) continue;
     lose_peer(peer, fmt::format("its process has been silent for {} s (layout.timeout_s): stopped, "
                                 "or its machine or network hangs; look there, then start again: "
                                 "the run continues from its last checkpoint",
@@ -254,10 +254,15 @@ void RankWatch::lose(FirstCause cause, bool is_reporter) {
     if (lost_) return;
     lost_ = cause;
   }
-  if (is_reporter) events_.report(cause);
+  if (is_reporter) {
+    events_.report(cause);
+  } else {
+    std::this_thread::sleep_for(kDeference);
+  }
   if (launch_.rank == 0) send_all(Kind::kLost, cause);
   events_.on_lost(cause);
   const std::lock_guard lock(mutex_);
+  is_told_ = true;
   is_lost_.notify_all();
 }
 

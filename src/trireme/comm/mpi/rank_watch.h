@@ -92,6 +92,7 @@ class RankWatch {
   std::condition_variable is_lost_;
   std::optional<FirstCause> own_failure_;
   std::optional<FirstCause> lost_;
+  bool is_told_ = false;  ///< of the loss, by on_lost
   bool is_ending_ = false;
   std::thread thread_;
 };
