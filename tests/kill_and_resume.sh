@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Kills training with signal 9 at random moments and resumes it: each time the checkpoint at the end must be that of
 # the straight run, file by file and byte by byte.
-# Usage: tests/kill_and_resume.sh TRIREME TRANSPORT [ROUNDS] [SEED]      TRANSPORT: threads
+# Usage: tests/kill_and_resume.sh TRIREME TRANSPORT [ROUNDS] [SEED]      TRANSPORT: threads, mpi
 # Moments are drawn over as long as the straight run takes; what must come out does not depend on them.
 set -euo pipefail
 
@@ -10,6 +10,7 @@ transport=${2:?usage: tests/kill_and_resume.sh TRIREME TRANSPORT [ROUNDS] [SEED]
 rounds=${3:-20}
 RANDOM=${4:-1}
 steps=30
+mpirun=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/tools/mpirun.sh
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -50,7 +51,8 @@ train() {  # NAME
   local -a launcher
   case "$transport" in
     threads) launcher=() ;;
-    *) echo "[test] unknown transport '$transport'; use threads" >&2; exit 2 ;;
+    mpi) launcher=("$mpirun" 2) ;;
+    *) echo "[test] unknown transport '$transport'; use threads or mpi" >&2; exit 2 ;;
   esac
   exec "${launcher[@]}" "$trireme" train "$folder/config.toml" --run.dir "$folder" --run.name "$1" \
     >>"$folder/$1.log" 2>&1
@@ -62,9 +64,13 @@ train_to_the_end() {  # NAME
   exit 1
 }
 
-# The process that dies; with ranks as threads there is but one.
+# The process that dies: with ranks as threads there is but one, else any of those that mpirun has started. Nothing if
+# there is none yet.
 victim_of() {  # PID
-  echo "$1"
+  if [[ $transport == threads ]]; then echo "$1"; return; fi
+  local launcher_pid
+  launcher_pid=$(pgrep -P "$1" -x mpirun) || return 0
+  pgrep -P "$launcher_pid" | shuf -n 1 --random-source=<(yes $RANDOM)
 }
 
 now_ms() { echo $(($(date +%s%N) / 1000000)); }
@@ -82,8 +88,9 @@ while ((kills < rounds)); do
   (train "$name") &
   pid=$!
   sleep "$((delay_ms / 1000)).$(printf %03d $((delay_ms % 1000)))"
-  kill -9 "$(victim_of $pid)" 2>/dev/null || true
-  if wait $pid 2>/dev/null; then continue; fi  # it was done already: draw again
+  victim=$(victim_of $pid) || true
+  [[ -z $victim ]] || kill -9 "$victim" 2>/dev/null || true
+  if wait $pid 2>/dev/null; then continue; fi  # it was not there, or done already: draw again
   kills=$((kills + 1))
   checkpoints=$folder/$name/checkpoints
   compgen -G "$checkpoints/step_????????" >/dev/null || without_checkpoint=$((without_checkpoint + 1))
