@@ -184,6 +184,12 @@ std::int64_t longest_seq(const ModelSpec& spec) {
 void check_context_parallelism(const ModelSpec& spec, const Layout& layout, const Batch& batch) {
   const std::int64_t num_pieces = 2 * std::int64_t{layout.cp};
   if (layout.cp == 1 || batch.seq % num_pieces == 0) return;
+  if (num_pieces > longest_seq(spec)) {
+    throw UsageError(fmt::format(
+        "[layout] cp = {} with [model] max_seq = {}: a sequence must have 2 * cp = {} pieces; use "
+        "cp = {}",
+        layout.cp, spec.max_seq, num_pieces, std::max<std::int64_t>(1, spec.max_seq / 2)));
+  }
   throw UsageError(fmt::format(
       "[layout] cp = {} with [batch] seq = {}: must be a multiple of 2 * cp = {}; use seq = {}",
       layout.cp, batch.seq, num_pieces,

@@ -120,6 +120,9 @@ TEST(CheckLayout, NamesTheNearestSequencesThatContextParallelismCuts) {
   EXPECT_EQ(refusal({.cp = 4, .cp_comm = CpComm::kAllGather}, {.seq = 12, .global_batch = 8}),
             "[layout] cp = 4 with [batch] seq = 12: must be a multiple of 2 * cp = 8; use seq = 8 "
             "or 16");
+  EXPECT_EQ(refusal({.cp = 16}, kBatch, small_llama(16)),
+            "[layout] cp = 16 with [model] max_seq = 16: a sequence must have 2 * cp = 32 pieces; "
+            "use cp = 8");
   EXPECT_EQ(refusal({.cp = 4}, kBatch), "");
 }
 

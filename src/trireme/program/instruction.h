@@ -131,7 +131,7 @@ enum class Access : std::uint8_t {
 /// Instructions of one stream run in program order; streams of a rank run side by side.
 enum class Stream : std::uint8_t {
   kCompute,
-  kComm,     ///< over dp, and between the holders of a tied table or of DualPipe's copies
+  kComm,     ///< over dp and cp, and between holders of a tied table or of DualPipe's copies
   kTensor,   ///< over tp
   kPipe,     ///< over pp: messages between stages, sums of scalars
   kContext,  ///< over cp: keys, values and their gradients

@@ -1,5 +1,4 @@
-// Which shard a rank keeps of each kind of state: the one place that knows how ZeRO divides them
-// (arXiv:1910.02054).
+// Which shard of each kind of state a rank hands over to a checkpoint (ZeRO, arXiv:1910.02054).
 #pragma once
 
 #include "trireme/program/program.h"

@@ -61,16 +61,15 @@ std::optional<Violation> check_stage_address(const StepView& step, At at, const 
   const int due_peer = pipeline.rank_of(other, call.micro_batch);
   const Comm comm = instruction.comm.value_or(Comm{});
   const std::string_view due_group = axis_name(Axis::kPp);
-  if (comm.group == due_group && comm.peer == due_peer && comm.tag == due_tag)
-    return std::nullopt;
-  return violation(step.program, "V16", at,
-                   {fmt::format("a message on '{}' with rank {} under tag {}", comm.group,
-                                comm.peer, comm.tag),
-                    fmt::format("'{}', rank {}, tag {}", due_group, due_peer, due_tag)});
+  if (comm.group == due_group && comm.peer == due_peer && comm.tag == due_tag) return std::nullopt;
+  return violation(
+      step.program, "V16", at,
+      {fmt::format("a message on '{}' with rank {} under tag {}", comm.group, comm.peer, comm.tag),
+       fmt::format("'{}', rank {}, tag {}", due_group, due_peer, due_tag)});
 }
 
 std::optional<Violation> check_ring_address(const StepView& step, At at, const WiredPart& part,
-                                          const Instruction& instruction) {
+                                            const Instruction& instruction) {
   const int num_ranks = step.wiring.model().num_cp_ranks(), own = step.wiring.model().coord().cp;
   const auto num_layers = narrow<int>(step.program.request.spec.layers);
   const int ring = part.layer + (part.part == Part::kRingDkv ? num_layers : 0);
@@ -78,14 +77,12 @@ std::optional<Violation> check_ring_address(const StepView& step, At at, const W
   const int next = (own + 1) % num_ranks, before = (own + num_ranks - 1) % num_ranks;
   const Comm comm = instruction.comm.value_or(Comm{});
   const std::string_view due_group = axis_name(Axis::kCp);
-  if (comm.group == due_group && comm.peer == next && comm.source == before &&
-      comm.tag == due_tag)
+  if (comm.group == due_group && comm.peer == next && comm.source == before && comm.tag == due_tag)
     return std::nullopt;
-  return violation(
-      step.program, "V16", at,
-      {fmt::format("an exchange on '{}', to rank {} and from rank {}, under tag {}", comm.group,
-                   comm.peer, comm.source, comm.tag),
-       fmt::format("'{}', to {}, from {}, tag {}", due_group, next, before, due_tag)});
+  return violation(step.program, "V16", at,
+                   {fmt::format("an exchange on '{}', to rank {} and from rank {}, under tag {}",
+                                comm.group, comm.peer, comm.source, comm.tag),
+                    fmt::format("'{}', to {}, from {}, tag {}", due_group, next, before, due_tag)});
 }
 
 }  // namespace trireme

@@ -94,9 +94,10 @@ std::optional<Violation> check_event(const Program& program, const Event& event)
   const Comm& comm = event.comm();
   const auto extent = static_cast<int>(group_ranks(program.request, comm.group).size());
   if (extent == 0) {
-    return violation(program, rule, event.at,
-                     {fmt::format("communicator '{}'", comm.group),
-                      "an axis of the mesh, or a pair of stages that this rank belongs to"});
+    return violation(
+        program, rule, event.at,
+        {fmt::format("communicator '{}'", comm.group),
+         "an axis of the mesh, replicas, or a pair of stages that this rank belongs to"});
   }
   if (is_message(op)) {
     for (const int peer : {comm.peer, source_of(*event.instruction)}) {

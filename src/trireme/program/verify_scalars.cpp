@@ -212,8 +212,10 @@ class ScalarCheck {
           {is_incomplete
                ? fmt::format("holding the loss of {} of {} parts", num_losses_, num_losses_due_)
                : fmt::format("holding {}", summed_name(held)),
-           "one sum over each axis of token count (dp), loss (dp, pp) and norm (where no rank has "
-           "all of it)"});
+           fmt::format(
+               "one sum over each of {} for the token count, {} for the loss and {} for the "
+               "norm",
+               groups_text(tokens_over_), groups_text(loss_over_), groups_text(norm_over_))});
     }
     return std::nullopt;
   }

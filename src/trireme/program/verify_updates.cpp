@@ -199,7 +199,7 @@ class UpdateCheck {
                                               bool is_over_shards) {
     const bool is_whole = data.range == step_.program.whole(data.range.buffer) &&
                           shard.range == step_.program.whole(shard.range.buffer);
-    if (!is_over_shards || !is_whole)
+    if (!is_over_shards || !is_whole || !step_.is_kind(shard, MemoryKind::kParameters))
       return fault("V12", at, data, "gathered",
                    "a root's parameters, over the ranks of its shards");
     const AtomSpan span = step_.atoms.of(shard.range);

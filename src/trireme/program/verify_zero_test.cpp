@@ -127,6 +127,18 @@ TEST(VerifyV16, RefusesTheParametersOfAnotherLayer) {
             "V16");
 }
 
+TEST(VerifyV12, RefusesMomentsGatheredAsParameters) {
+  EXPECT_EQ(broken(changed(gathered(),
+                           [](Program& p) {  // the embedding's, in later micro-batches alone
+                             const std::string embedding = root_name("gathered", num_roots(p) - 1);
+                             Range& shard =
+                                 the(p, "micro.next", gathers(p, embedding)).uses.front().range;
+                             shard.buffer = *p.find_buffer(root_name("moments1", num_roots(p) - 1));
+                             rederive(p);
+                           })),
+            "V12");
+}
+
 TEST(VerifyV12, RefusesAGatherOverOtherRanks) {
   EXPECT_EQ(broken(changed(trained({.dp = 4, .zero = 3, .dp_shard = 2}, 3, even_llama()),
                            [](Program& p) {
