@@ -13,6 +13,7 @@
 #include <new>
 #include <span>
 #include <string_view>
+#include <sys/mman.h>
 #include <vector>
 
 namespace trireme::bench {
@@ -39,6 +40,7 @@ class Floats {
   [[nodiscard]] std::span<std::byte> span() const { return {bytes_, num_bytes_}; }
 
  private:
+  static constexpr std::align_val_t kHugePage{2 << 20};
   std::byte* bytes_;
   std::size_t num_bytes_;
 };
