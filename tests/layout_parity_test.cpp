@@ -194,7 +194,7 @@ TEST(RandomLayouts, EqualOneRank) {
   const auto seed = static_cast<unsigned>(given == nullptr ? 4 : std::atoi(given));
   std::cout << "TRIREME_TEST_SEED=" << seed << "\n";
   LayoutDraw draw(seed);
-  for (int i = 0; i < (kIsSanitized ? 3 : 24); ++i) {
+  for (int i = 0; i < (kIsSanitized ? 3 : 85); ++i) {
     const Case test = draw.next();
     SCOPED_TRACE(testing::Message()
                  << "seed " << seed << ", draw " << i << ": " << test.model << " " << test.layout);
