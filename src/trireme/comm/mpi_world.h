@@ -30,7 +30,11 @@ class MpiWorld final : public World {
  public:
   /// Starts MPI, collectively. UsageError without MPI, or if MPI sees other processes than `launch`
   /// says.
-  MpiWorld(const Launch& launch, MpiWorldOptions options);
+  MpiWorld(Launch launch, MpiWorldOptions options);
+  MpiWorld(const MpiWorld&) = delete;
+  MpiWorld& operator=(const MpiWorld&) = delete;
+  MpiWorld(MpiWorld&&) = delete;
+  MpiWorld& operator=(MpiWorld&&) = delete;
   /// Waits for all ranks, unless the run is lost.
   ~MpiWorld() override;
 

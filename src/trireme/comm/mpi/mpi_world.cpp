@@ -26,21 +26,21 @@ constexpr std::chrono::milliseconds kRank0Patience{500};
 }  // namespace
 
 struct MpiWorld::State {
-  State(const Launch& the_launch, MpiWorldOptions the_options)
-      : launch(the_launch),
+  State(Launch the_launch, MpiWorldOptions the_options)
+      : launch(std::move(the_launch)),
         options(std::move(the_options)),
-        thread(launch, [this](std::exception_ptr error) { handle_mpi_error(std::move(error)); }),
+        thread(launch, [this](const std::exception_ptr& error) { handle_mpi_error(error); }),
         watch(launch, [this](std::string text) { return thread.share(std::move(text)); },
               {.report = options.report,
                .on_lost = [this](const FirstCause& cause) { lose(cause); },
                .on_overdue = options.end_process}),
         host{.thread = thread,
-             .abort = [this](std::exception_ptr cause) { abort(std::move(cause)); },
+             .abort = [this](const std::exception_ptr& cause) { abort(cause); },
              .loss = [this] { return loss_text(); }} {}
 
-  void abort(std::exception_ptr cause);
+  void abort(const std::exception_ptr& cause);
   void lose(FirstCause cause);
-  void handle_mpi_error(std::exception_ptr error);
+  void handle_mpi_error(const std::exception_ptr& error);
   [[nodiscard]] bool learns_cause_within(std::chrono::milliseconds patience);
   [[nodiscard]] std::string loss_text();
 
@@ -57,7 +57,7 @@ struct MpiWorld::State {
 };
 
 /// Its own failure, unless the run is lost already.
-void MpiWorld::State::abort(std::exception_ptr cause) {
+void MpiWorld::State::abort(const std::exception_ptr& cause) {
   if (launch.rank != 0 && watch.step() == 0 && learns_cause_within(kRank0Patience)) return;
   {
     const std::lock_guard lock(mutex);
@@ -94,8 +94,8 @@ bool MpiWorld::State::learns_cause_within(std::chrono::milliseconds patience) {
   return has_cause.wait_for(lock, patience, [this] { return first_cause.has_value(); });
 }
 
-void MpiWorld::State::handle_mpi_error(std::exception_ptr error) {
-  if (!learns_cause_within(kWatchPatience)) abort(std::move(error));
+void MpiWorld::State::handle_mpi_error(const std::exception_ptr& error) {
+  if (!learns_cause_within(kWatchPatience)) abort(error);
 }
 
 std::string MpiWorld::State::loss_text() {
@@ -106,8 +106,8 @@ std::string MpiWorld::State::loss_text() {
                      first_cause->message);
 }
 
-MpiWorld::MpiWorld(const Launch& launch, MpiWorldOptions options)
-    : launch_(launch), state_(std::make_unique<State>(launch, std::move(options))) {}
+MpiWorld::MpiWorld(Launch launch, MpiWorldOptions options)
+    : launch_(std::move(launch)), state_(std::make_unique<State>(launch_, std::move(options))) {}
 
 MpiWorld::~MpiWorld() {
   if (!first_cause()) wait_for_all();
@@ -159,7 +159,7 @@ std::unique_ptr<Communicator> MpiWorld::communicator(int world_rank,
 
 void MpiWorld::abort(int world_rank, std::exception_ptr cause) {
   TRI_CHECK(world_rank == rank());
-  state_->abort(std::move(cause));
+  state_->abort(cause);
 }
 
 void MpiWorld::begin_step(int world_rank, std::int64_t step) {

@@ -46,9 +46,9 @@ struct Greeting {
 
 }  // namespace
 
-RankWatch::RankWatch(const Launch& launch, const std::function<std::string(std::string)>& share,
+RankWatch::RankWatch(Launch launch, const std::function<std::string(std::string)>& share,
                      RankWatchEvents events)
-    : launch_(launch), events_(std::move(events)) {
+    : launch_(std::move(launch)), events_(std::move(events)) {
   wake_event_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   connect_all(share);
   thread_ = std::thread([this] { watch(); });
@@ -248,7 +248,7 @@ void RankWatch::lose_peer(Peer& peer, const std::string& message) {
   lose(cause, launch_.rank == 0 || launch_.rank == 1);
 }
 
-void RankWatch::lose(FirstCause cause, bool is_reporter) {
+void RankWatch::lose(const FirstCause& cause, bool is_reporter) {
   {
     const std::lock_guard lock(mutex_);
     if (lost_) return;

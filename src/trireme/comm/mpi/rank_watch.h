@@ -32,7 +32,7 @@ struct RankWatchEvents {
 class RankWatch {
  public:
   /// Collective: `share` gives rank 0's text to all. ResourceError if a connection fails.
-  RankWatch(const Launch& launch, const std::function<std::string(std::string)>& share,
+  RankWatch(Launch launch, const std::function<std::string(std::string)>& share,
             RankWatchEvents events);
   RankWatch(const RankWatch&) = delete;
   RankWatch& operator=(const RankWatch&) = delete;
@@ -77,7 +77,7 @@ class RankWatch {
   void count_silence(double seconds);
   void report_own_failure();
   void lose_peer(Peer& peer, const std::string& message);
-  void lose(FirstCause cause, bool is_reporter);
+  void lose(const FirstCause& cause, bool is_reporter);
   void send_all(Kind kind, const FirstCause& about);
   static void send(const Peer& peer, Kind kind, const FirstCause& about);
 

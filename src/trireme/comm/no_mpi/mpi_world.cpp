@@ -1,13 +1,15 @@
 // The stub of a build without MPI.
 #include "trireme/comm/mpi_world.h"
 
+#include <utility>
+
 #include "trireme/base/errors.h"
 
 namespace trireme {
 
 struct MpiWorld::State {};
 
-MpiWorld::MpiWorld(const Launch& launch, MpiWorldOptions /*options*/) : launch_(launch) {
+MpiWorld::MpiWorld(Launch launch, MpiWorldOptions /*options*/) : launch_(std::move(launch)) {
   throw UsageError(
       "[layout] transport = \"mpi\": this program was built without MPI; install the packages "
       "libopenmpi-dev and openmpi-bin and build again, or run ranks as threads, without mpirun");
