@@ -99,8 +99,61 @@ void CallChecks::check_shards(CommOp op, std::span<const std::byte> full,
   }
 }
 
-void CallChecks::check_all_to_all(std::span<const std::byte> outgoing,
-                                  std::span<const std::byte> incoming) const {
+CollectiveCall CallChecks::broadcast(std::span<const std::byte> buffer, int root) const {
+  check_root(CommOp::kBroadcast, root);
+  return {.op = CommOp::kBroadcast, .full_bytes = std::ssize(buffer), .root = root};
+}
+
+CollectiveCall CallChecks::with_root(CommOp op, std::span<const std::byte> full,
+                                     std::span<const std::byte> shard, int root) const {
+  check_root(op, root);
+  if (rank_ == root) check_shards(op, full, shard);
+  return {.op = op, .full_bytes = std::ssize(shard) * group_.size(), .root = root};
+}
+
+CollectiveCall CallChecks::scatter(std::span<const std::byte> full,
+                                   std::span<const std::byte> shard, int root) const {
+  return with_root(CommOp::kScatter, full, shard, root);
+}
+
+CollectiveCall CallChecks::gather(std::span<const std::byte> shard, std::span<const std::byte> full,
+                                  int root) const {
+  return with_root(CommOp::kGather, full, shard, root);
+}
+
+CollectiveCall CallChecks::reduce(std::span<const std::byte> buffer, Reduction reduction,
+                                  int root) const {
+  check_root(CommOp::kReduce, root);
+  check_elems(CommOp::kReduce, buffer, reduction);
+  return {.op = CommOp::kReduce,
+          .full_bytes = std::ssize(buffer),
+          .reduction = reduction,
+          .root = root};
+}
+
+CollectiveCall CallChecks::all_reduce(std::span<const std::byte> buffer,
+                                      Reduction reduction) const {
+  check_elems(CommOp::kAllReduce, buffer, reduction);
+  return {.op = CommOp::kAllReduce, .full_bytes = std::ssize(buffer), .reduction = reduction};
+}
+
+CollectiveCall CallChecks::reduce_scatter(std::span<const std::byte> full,
+                                          std::span<const std::byte> shard,
+                                          Reduction reduction) const {
+  check_shards(CommOp::kReduceScatter, full, shard);
+  check_elems(CommOp::kReduceScatter, full, reduction);
+  check_elems(CommOp::kReduceScatter, shard, reduction);
+  return {.op = CommOp::kReduceScatter, .full_bytes = std::ssize(full), .reduction = reduction};
+}
+
+CollectiveCall CallChecks::all_gather(std::span<const std::byte> shard,
+                                      std::span<const std::byte> full) const {
+  check_shards(CommOp::kAllGather, full, shard);
+  return {.op = CommOp::kAllGather, .full_bytes = std::ssize(full)};
+}
+
+CollectiveCall CallChecks::all_to_all(std::span<const std::byte> outgoing,
+                                      std::span<const std::byte> incoming) const {
   const auto num_parts = static_cast<std::size_t>(group_.size());
   if (outgoing.size() != incoming.size() || outgoing.size() % num_parts != 0) {
     throw UsageError(fmt::format(
@@ -111,6 +164,7 @@ void CallChecks::check_all_to_all(std::span<const std::byte> outgoing,
     throw UsageError(fmt::format("{}: outgoing and incoming overlap in {} bytes; use two buffers",
                                  where(CommOp::kAllToAll), outgoing.size()));
   }
+  return {.op = CommOp::kAllToAll, .full_bytes = std::ssize(outgoing)};
 }
 
 void CallChecks::check_transfers(std::span<const Transfer> transfers) const {

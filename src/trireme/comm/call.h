@@ -42,20 +42,29 @@ struct ByteCut {
 };
 [[nodiscard]] ByteCut cut_of(std::size_t num_bytes, Reduction reduction, int size, int rank);
 
-/// Checks the arguments of one member's calls and words what is wrong with them. All checks throw
-/// UsageError.
+/// Checks the arguments of one member's calls and words what is wrong with them: UsageError.
 class CallChecks {
  public:
   /// `group` outlives it.
   CallChecks(const Group& group, int rank) : group_(group), rank_(rank) {}
 
-  void check_root(CommOp op, int root) const;
-  /// Whole, aligned elements of a type that can be reduced.
-  void check_elems(CommOp op, std::span<const std::byte> buffer, Reduction reduction) const;
-  void check_shards(CommOp op, std::span<const std::byte> full,
-                    std::span<const std::byte> shard) const;
-  void check_all_to_all(std::span<const std::byte> outgoing,
-                        std::span<const std::byte> incoming) const;
+  // The calls of Communicator's collectives, from their checked arguments.
+  [[nodiscard]] CollectiveCall broadcast(std::span<const std::byte> buffer, int root) const;
+  [[nodiscard]] CollectiveCall scatter(std::span<const std::byte> full,
+                                       std::span<const std::byte> shard, int root) const;
+  [[nodiscard]] CollectiveCall gather(std::span<const std::byte> shard,
+                                      std::span<const std::byte> full, int root) const;
+  [[nodiscard]] CollectiveCall reduce(std::span<const std::byte> buffer, Reduction reduction,
+                                      int root) const;
+  [[nodiscard]] CollectiveCall all_reduce(std::span<const std::byte> buffer,
+                                          Reduction reduction) const;
+  [[nodiscard]] CollectiveCall reduce_scatter(std::span<const std::byte> full,
+                                              std::span<const std::byte> shard,
+                                              Reduction reduction) const;
+  [[nodiscard]] CollectiveCall all_gather(std::span<const std::byte> shard,
+                                          std::span<const std::byte> full) const;
+  [[nodiscard]] CollectiveCall all_to_all(std::span<const std::byte> outgoing,
+                                          std::span<const std::byte> incoming) const;
   void check_transfers(std::span<const Transfer> transfers) const;
 
   /// "[comm] all_reduce of rank 0 (world rank 2) in group 'dp' of ranks {2, 3}".
@@ -68,6 +77,15 @@ class CallChecks {
                                          const MessageCall& wanted) const;
 
  private:
+  void check_root(CommOp op, int root) const;
+  /// Whole, aligned elements of a type that can be reduced.
+  void check_elems(CommOp op, std::span<const std::byte> buffer, Reduction reduction) const;
+  void check_shards(CommOp op, std::span<const std::byte> full,
+                    std::span<const std::byte> shard) const;
+  /// Of scatter and gather, whose full buffer the root alone has.
+  [[nodiscard]] CollectiveCall with_root(CommOp op, std::span<const std::byte> full,
+                                         std::span<const std::byte> shard, int root) const;
+
   const Group& group_;
   int rank_;
 };

@@ -154,9 +154,7 @@ void MpiCommunicator::barrier() {
 }
 
 void MpiCommunicator::broadcast(std::span<std::byte> buffer, int root) {
-  checks_.check_root(CommOp::kBroadcast, root);
-  const CollectiveCall call{
-      .op = CommOp::kBroadcast, .full_bytes = std::ssize(buffer), .root = root};
+  const CollectiveCall call = checks_.broadcast(buffer, root);
   meet(call);
   for (int member = 0; member < size(); ++member) {
     if (rank() == root && member != root) send_part(member, buffer);
@@ -168,10 +166,7 @@ void MpiCommunicator::broadcast(std::span<std::byte> buffer, int root) {
 
 void MpiCommunicator::scatter(std::span<const std::byte> full, std::span<std::byte> shard,
                               int root) {
-  checks_.check_root(CommOp::kScatter, root);
-  if (rank() == root) checks_.check_shards(CommOp::kScatter, full, shard);
-  const CollectiveCall call{
-      .op = CommOp::kScatter, .full_bytes = std::ssize(shard) * size(), .root = root};
+  const CollectiveCall call = checks_.scatter(full, shard, root);
   meet(call);
   if (rank() == root) {
     for (int member = 0; member < size(); ++member) {
@@ -187,10 +182,7 @@ void MpiCommunicator::scatter(std::span<const std::byte> full, std::span<std::by
 
 void MpiCommunicator::gather(std::span<const std::byte> shard, std::span<std::byte> full,
                              int root) {
-  checks_.check_root(CommOp::kGather, root);
-  if (rank() == root) checks_.check_shards(CommOp::kGather, full, shard);
-  const CollectiveCall call{
-      .op = CommOp::kGather, .full_bytes = std::ssize(shard) * size(), .root = root};
+  const CollectiveCall call = checks_.gather(shard, full, root);
   meet(call);
   if (rank() == root) {
     for (int member = 0; member < size(); ++member) {
@@ -205,8 +197,7 @@ void MpiCommunicator::gather(std::span<const std::byte> shard, std::span<std::by
 }
 
 void MpiCommunicator::all_gather(std::span<const std::byte> shard, std::span<std::byte> full) {
-  checks_.check_shards(CommOp::kAllGather, full, shard);
-  const CollectiveCall call{.op = CommOp::kAllGather, .full_bytes = std::ssize(full)};
+  const CollectiveCall call = checks_.all_gather(shard, full);
   meet(call);
   for (int member = 0; member < size(); ++member) {
     const auto part = full.subspan(static_cast<std::size_t>(member) * shard.size(), shard.size());
@@ -223,8 +214,7 @@ void MpiCommunicator::all_gather(std::span<const std::byte> shard, std::span<std
 
 void MpiCommunicator::all_to_all(std::span<const std::byte> outgoing,
                                  std::span<std::byte> incoming) {
-  checks_.check_all_to_all(outgoing, incoming);
-  const CollectiveCall call{.op = CommOp::kAllToAll, .full_bytes = std::ssize(outgoing)};
+  const CollectiveCall call = checks_.all_to_all(outgoing, incoming);
   meet(call);
   const std::size_t part_bytes = outgoing.size() / static_cast<std::size_t>(size());
   for (int member = 0; member < size(); ++member) {
@@ -303,12 +293,7 @@ void MpiCommunicator::reduce_piece(const Piece& piece, std::size_t num_bytes, st
 }
 
 void MpiCommunicator::reduce(std::span<std::byte> buffer, Reduction reduction, int root) {
-  checks_.check_root(CommOp::kReduce, root);
-  checks_.check_elems(CommOp::kReduce, buffer, reduction);
-  const CollectiveCall call{.op = CommOp::kReduce,
-                            .full_bytes = std::ssize(buffer),
-                            .reduction = reduction,
-                            .root = root};
+  const CollectiveCall call = checks_.reduce(buffer, reduction, root);
   meet(call);
   for (Piece piece{.op = call.op, .reduction = reduction, .source = buffer.data()};
        piece.index < num_pieces(buffer.size(), reduction); ++piece.index) {
@@ -336,9 +321,7 @@ void MpiCommunicator::reduce(std::span<std::byte> buffer, Reduction reduction, i
 }
 
 void MpiCommunicator::all_reduce(std::span<std::byte> buffer, Reduction reduction) {
-  checks_.check_elems(CommOp::kAllReduce, buffer, reduction);
-  const CollectiveCall call{
-      .op = CommOp::kAllReduce, .full_bytes = std::ssize(buffer), .reduction = reduction};
+  const CollectiveCall call = checks_.all_reduce(buffer, reduction);
   meet(call);
   for (Piece piece{.op = call.op, .reduction = reduction, .source = buffer.data()};
        piece.index < num_pieces(buffer.size(), reduction); ++piece.index) {
@@ -368,11 +351,7 @@ void MpiCommunicator::all_reduce(std::span<std::byte> buffer, Reduction reductio
 
 void MpiCommunicator::reduce_scatter(std::span<const std::byte> full, std::span<std::byte> shard,
                                      Reduction reduction) {
-  checks_.check_shards(CommOp::kReduceScatter, full, shard);
-  checks_.check_elems(CommOp::kReduceScatter, full, reduction);
-  checks_.check_elems(CommOp::kReduceScatter, shard, reduction);
-  const CollectiveCall call{
-      .op = CommOp::kReduceScatter, .full_bytes = std::ssize(full), .reduction = reduction};
+  const CollectiveCall call = checks_.reduce_scatter(full, shard, reduction);
   meet(call);
   const std::int64_t shard_begin = rank() * std::ssize(shard);
   for (Piece piece{.op = call.op, .reduction = reduction, .source = full.data()};

@@ -87,9 +87,7 @@ void ThreadCommunicator::barrier() {
 }
 
 void ThreadCommunicator::broadcast(std::span<std::byte> buffer, int root) {
-  checks_.check_root(CommOp::kBroadcast, root);
-  const CollectiveCall call{
-      .op = CommOp::kBroadcast, .full_bytes = std::ssize(buffer), .root = root};
+  const CollectiveCall call = checks_.broadcast(buffer, root);
   run(call, buffer.data(), nullptr, [&] {
     copy_bytes(group_.posted[static_cast<std::size_t>(root)].source, buffer.data(), buffer.size());
   });
@@ -97,10 +95,7 @@ void ThreadCommunicator::broadcast(std::span<std::byte> buffer, int root) {
 
 void ThreadCommunicator::scatter(std::span<const std::byte> full, std::span<std::byte> shard,
                                  int root) {
-  checks_.check_root(CommOp::kScatter, root);
-  if (rank() == root) checks_.check_shards(CommOp::kScatter, full, shard);
-  const CollectiveCall call{
-      .op = CommOp::kScatter, .full_bytes = std::ssize(shard) * size(), .root = root};
+  const CollectiveCall call = checks_.scatter(full, shard, root);
   run(call, full.data(), nullptr, [&] {
     const std::byte* root_full = group_.posted[static_cast<std::size_t>(root)].source;
     if (!shard.empty()) {
@@ -111,10 +106,7 @@ void ThreadCommunicator::scatter(std::span<const std::byte> full, std::span<std:
 
 void ThreadCommunicator::gather(std::span<const std::byte> shard, std::span<std::byte> full,
                                 int root) {
-  checks_.check_root(CommOp::kGather, root);
-  if (rank() == root) checks_.check_shards(CommOp::kGather, full, shard);
-  const CollectiveCall call{
-      .op = CommOp::kGather, .full_bytes = std::ssize(shard) * size(), .root = root};
+  const CollectiveCall call = checks_.gather(shard, full, root);
   run(call, nullptr, full.data(), [&] {
     std::byte* root_full = group_.posted[static_cast<std::size_t>(root)].target;
     if (!shard.empty()) {
@@ -124,12 +116,7 @@ void ThreadCommunicator::gather(std::span<const std::byte> shard, std::span<std:
 }
 
 void ThreadCommunicator::reduce(std::span<std::byte> buffer, Reduction reduction, int root) {
-  checks_.check_root(CommOp::kReduce, root);
-  checks_.check_elems(CommOp::kReduce, buffer, reduction);
-  const CollectiveCall call{.op = CommOp::kReduce,
-                            .full_bytes = std::ssize(buffer),
-                            .reduction = reduction,
-                            .root = root};
+  const CollectiveCall call = checks_.reduce(buffer, reduction, root);
   run(call, buffer.data(), buffer.data(), [&] {
     const ByteCut cut = own_cut(buffer.size(), reduction);
     if (cut.elems.count == 0) return;
@@ -141,9 +128,7 @@ void ThreadCommunicator::reduce(std::span<std::byte> buffer, Reduction reduction
 // Each rank reduces its own cut and writes it to every buffer while it is in the cache. Cuts do
 // not overlap and only their owner touches them, so this is as safe in place as a reduce-scatter.
 void ThreadCommunicator::all_reduce(std::span<std::byte> buffer, Reduction reduction) {
-  checks_.check_elems(CommOp::kAllReduce, buffer, reduction);
-  const CollectiveCall call{
-      .op = CommOp::kAllReduce, .full_bytes = std::ssize(buffer), .reduction = reduction};
+  const CollectiveCall call = checks_.all_reduce(buffer, reduction);
   run(call, buffer.data(), buffer.data(), [&] {
     const ByteCut cut = own_cut(buffer.size(), reduction);
     if (cut.elems.count == 0) return;
@@ -156,11 +141,7 @@ void ThreadCommunicator::all_reduce(std::span<std::byte> buffer, Reduction reduc
 
 void ThreadCommunicator::reduce_scatter(std::span<const std::byte> full, std::span<std::byte> shard,
                                         Reduction reduction) {
-  checks_.check_shards(CommOp::kReduceScatter, full, shard);
-  checks_.check_elems(CommOp::kReduceScatter, full, reduction);
-  checks_.check_elems(CommOp::kReduceScatter, shard, reduction);
-  const CollectiveCall call{
-      .op = CommOp::kReduceScatter, .full_bytes = std::ssize(full), .reduction = reduction};
+  const CollectiveCall call = checks_.reduce_scatter(full, shard, reduction);
   run(call, full.data(), nullptr, [&] {
     if (shard.empty()) return;
     targets_[0] = shard.data();
@@ -169,8 +150,7 @@ void ThreadCommunicator::reduce_scatter(std::span<const std::byte> full, std::sp
 }
 
 void ThreadCommunicator::all_gather(std::span<const std::byte> shard, std::span<std::byte> full) {
-  checks_.check_shards(CommOp::kAllGather, full, shard);
-  const CollectiveCall call{.op = CommOp::kAllGather, .full_bytes = std::ssize(full)};
+  const CollectiveCall call = checks_.all_gather(shard, full);
   run(call, shard.data(), nullptr, [&] {
     std::byte* part = full.data();
     for (const PostedCall& member : group_.posted) {
@@ -182,8 +162,7 @@ void ThreadCommunicator::all_gather(std::span<const std::byte> shard, std::span<
 
 void ThreadCommunicator::all_to_all(std::span<const std::byte> outgoing,
                                     std::span<std::byte> incoming) {
-  checks_.check_all_to_all(outgoing, incoming);
-  const CollectiveCall call{.op = CommOp::kAllToAll, .full_bytes = std::ssize(outgoing)};
+  const CollectiveCall call = checks_.all_to_all(outgoing, incoming);
   run(call, outgoing.data(), nullptr, [&] {
     const std::size_t part_bytes = outgoing.size() / static_cast<std::size_t>(size());
     if (part_bytes == 0) return;
