@@ -37,7 +37,7 @@ Number number_of(const Field& field) {
 }
 
 // The enumerator with this name; `name_of` names the enumerators from 0 to kCount - 1.
-template <std::size_t kCount = 3, typename Enum>
+template <std::size_t kCount, typename Enum>
 Enum enumerator_of(const Field& field, std::string_view (*name_of)(Enum)) {
   std::array<std::string_view, kCount> names;
   for (std::size_t i = 0; i < names.size(); ++i) {
@@ -61,6 +61,21 @@ std::string write_int(const Layout& layout, const Batch& /*batch*/) {
 template <int Layout::*kMember>
 std::string write_unless_default(const Layout& layout, const Batch& batch) {
   return layout.*kMember == Layout{}.*kMember ? "" : write_int<kMember>(layout, batch);
+}
+
+template <auto kMember, auto kNameOf, std::size_t kCount>
+void read_choice(const Field& field, Layout& layout, Batch& /*batch*/) {
+  layout.*kMember = enumerator_of<kCount>(field, kNameOf);
+}
+
+template <auto kMember, auto kNameOf>
+std::string write_choice(const Layout& layout, const Batch& /*batch*/) {
+  return std::string(kNameOf(layout.*kMember));
+}
+
+template <auto kMember, auto kNameOf>
+std::string write_choice_unless_default(const Layout& layout, const Batch& batch) {
+  return layout.*kMember == Layout{}.*kMember ? "" : write_choice<kMember, kNameOf>(layout, batch);
 }
 
 void read_sp(const Field& field, Layout& layout, Batch& /*batch*/) {
@@ -118,34 +133,18 @@ constexpr std::array<Key, 18> kKeys = {{
     {"pp", read_int<&Layout::pp>, write_int<&Layout::pp>},
     {"dp", read_int<&Layout::dp>, write_int<&Layout::dp>},
     {"cp", read_int<&Layout::cp>, write_int<&Layout::cp>},
-    {"cp_comm",
-     [](const Field& field, Layout& layout, Batch&) {
-       layout.cp_comm = enumerator_of<2>(field, cp_comm_name);
-     },
-     [](const Layout& layout, const Batch&) {
-       return layout.cp_comm == Layout{}.cp_comm ? "" : std::string(cp_comm_name(layout.cp_comm));
-     }},
+    {"cp_comm", read_choice<&Layout::cp_comm, cp_comm_name, 2>,
+     write_choice_unless_default<&Layout::cp_comm, cp_comm_name>},
     {"tp", read_int<&Layout::tp>, write_int<&Layout::tp>},
     {"ep", read_int<&Layout::ep>, write_unless_default<&Layout::ep>},
     {"sp", read_sp,
      [](const Layout& layout, const Batch&) { return std::string(layout.sp ? "1" : "0"); }},
     {"zero", read_int<&Layout::zero>, write_int<&Layout::zero>},
     {"dp_shard", read_int<&Layout::dp_shard>, write_unless_default<&Layout::dp_shard>},
-    {"reduce",
-     [](const Field& field, Layout& layout, Batch&) {
-       layout.reduce = enumerator_of<2>(field, gradient_reduction_name);
-     },
-     [](const Layout& layout, const Batch&) {
-       return std::string(
-           layout.reduce == Layout{}.reduce ? "" : gradient_reduction_name(layout.reduce));
-     }},
-    {"reshard",
-     [](const Field& field, Layout& layout, Batch&) {
-       layout.reshard = enumerator_of(field, reshard_name);
-     },
-     [](const Layout& layout, const Batch&) {
-       return std::string(layout.reshard == Layout{}.reshard ? "" : reshard_name(layout.reshard));
-     }},
+    {"reduce", read_choice<&Layout::reduce, gradient_reduction_name, 2>,
+     write_choice_unless_default<&Layout::reduce, gradient_reduction_name>},
+    {"reshard", read_choice<&Layout::reshard, reshard_name, 3>,
+     write_choice_unless_default<&Layout::reshard, reshard_name>},
     {"prefetch", read_int<&Layout::prefetch>, write_unless_default<&Layout::prefetch>},
     {"mbs",
      [](const Field& field, Layout&, Batch& batch) {
@@ -154,11 +153,8 @@ constexpr std::array<Key, 18> kKeys = {{
      [](const Layout&, const Batch& batch) { return fmt::format("{}", batch.micro_batch); }},
     {"schedule", read_schedule, write_schedule},
     {"stages", read_stages, write_stages},
-    {"dp_sync",
-     [](const Field& field, Layout& layout, Batch&) {
-       layout.dp_sync = enumerator_of<3>(field, dp_sync_name);
-     },
-     [](const Layout& layout, const Batch&) { return std::string(dp_sync_name(layout.dp_sync)); }},
+    {"dp_sync", read_choice<&Layout::dp_sync, dp_sync_name, 3>,
+     write_choice<&Layout::dp_sync, dp_sync_name>},
     {"bucket_mib",
      [](const Field& field, Layout& layout, Batch&) {
        layout.bucket_mib = number_of<double>(field);
@@ -166,13 +162,8 @@ constexpr std::array<Key, 18> kKeys = {{
      [](const Layout& layout, const Batch&) {
        return layout.bucket_mib == Layout{}.bucket_mib ? "" : fmt::format("{}", layout.bucket_mib);
      }},
-    {"recompute",
-     [](const Field& field, Layout& layout, Batch&) {
-       layout.recompute = enumerator_of<3>(field, recompute_name);
-     },
-     [](const Layout& layout, const Batch&) {
-       return std::string(recompute_name(layout.recompute));
-     }},
+    {"recompute", read_choice<&Layout::recompute, recompute_name, 3>,
+     write_choice<&Layout::recompute, recompute_name>},
 }};
 
 const Key& key_of(const Field& field) {

@@ -74,20 +74,27 @@ class ContextParallelPass {
   // Ring
   // ------------------------------------------------------------------
 
-  /// One step for the keys of each rank, this one's first. Those of the next step travel meanwhile.
-  void go_round(const Instruction& attn) {
-    const Range y = attn.find(Role::kY)->range, sum = in_fp32(y);
+  /// Calls `add(step, attention)` for the keys of each rank, this one's first. Those of the next
+  /// step travel meanwhile.
+  template <typename Add>
+  void for_each_step(const Instruction& attn, Add add) {
     Range keys = both(attn, Role::kK, Role::kV);
     slots_ = {};
     for (int step = 0; step < num_ranks_; ++step) {
       const Range held = keys;
       if (step + 1 < num_ranks_) keys = pass_keys(attn, step + 1, held);
-      Instruction part = step_of(attn, step, held);
+      add(step, step_of(attn, step, held));
+    }
+  }
+
+  void go_round(const Instruction& attn) {
+    const Range y = attn.find(Role::kY)->range, sum = in_fp32(y);
+    for_each_step(attn, [&](int step, Instruction part) {
       part.find(Role::kY)->range = sum;
       if (step > 0)
         part.find(Role::kY)->access = part.find(Role::kLse)->access = Access::kReadWrite;
       out_.push_back(std::move(part));
-    }
+    });
     round(sum, y, attn);
   }
 
@@ -99,19 +106,14 @@ class ContextParallelPass {
     const Range other = beside(d_keys, "away", DType::kF32);
     const Range addend = beside(d_keys, "addend", DType::kF32);
     const auto sum = [&](int hop) { return hop % 2 == num_ranks_ % 2 ? home : other; };
-    Range keys = both(attn, Role::kK, Role::kV);
-    slots_ = {};
-    for (int step = 0; step < num_ranks_; ++step) {
-      const Range held = keys;
-      if (step + 1 < num_ranks_) keys = pass_keys(attn, step + 1, held);
-      Instruction part = step_of(attn, step, held);
+    for_each_step(attn, [&](int step, Instruction part) {
       part.find(Role::kDq)->range = dq_sum;
       if (step > 0) part.find(Role::kDq)->access = Access::kReadWrite;
       set(part, Role::kDk, Role::kDv, step == 0 ? sum(0) : addend);
       out_.push_back(std::move(part));
       if (step > 0) add(attn, step, addend, sum(step));
       exchange(attn, Part::kRingDkv, step + 1, sum(step), sum(step + 1));
-    }
+    });
     round(dq_sum, dq, attn);
     for (const bool is_second : {false, true})
       round(half(home, is_second), half(d_keys, is_second), attn);
