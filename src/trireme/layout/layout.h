@@ -72,6 +72,10 @@ struct Layout {
   bool operator==(const Layout&) const = default;
   [[nodiscard]] Mesh mesh() const { return Mesh({.pp = pp, .dp = dp, .cp = cp, .tp = tp}); }
   [[nodiscard]] int world() const { return pp * dp * cp * tp; }
+  /// Of what ZeRO shards, over replicas of the same parameters; 1 without ZeRO.
+  [[nodiscard]] int num_shards() const {
+    return zero == 0 ? 1 : (dp_shard == 0 ? dp : dp_shard) * cp;
+  }
   [[nodiscard]] bool reshards() const {
     return reshard == Reshard::kAlways || (reshard == Reshard::kAuto && pp == 1);
   }

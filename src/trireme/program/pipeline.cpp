@@ -253,8 +253,7 @@ bool is_schedule_file(std::string_view schedule) {
 
 Pipeline::Pipeline(const ModelSpec& spec, const Layout& layout, int num_micro_batches)
     : Pipeline(spec, layout, training_schedule(layout, num_micro_batches)) {
-  const int num_shards = (layout.dp_shard == 0 ? layout.dp : layout.dp_shard) * layout.cp;
-  const bool is_free = layout.reduce == GradientReduction::kStep || num_shards == 1;
+  const bool is_free = layout.reduce == GradientReduction::kStep || layout.num_shards() == 1;
   if (is_free || has_whole_backwards()) return;
   throw UsageError(fmt::format(
       "[layout] reduce = micro_batch with schedule = \"{}\": must be step where the backward pass "

@@ -1,31 +1,13 @@
 #include "trireme/program/replicas.h"
 
-#include <cstddef>
-
-#include "trireme/base/units.h"
-
 namespace trireme {
-namespace {
 
-/// Of kDpCpGroup: this rank's place in it.
-int place_of(const BuildRequest& request) {
-  const MeshCoord coord = request.layout.mesh().coord_of(request.rank);
-  return coord.dp * request.layout.cp + coord.cp;
-}
-
-int num_shards_of(const Layout& layout) {
-  if (layout.zero == 0) return 1;
-  return (layout.dp_shard == 0 ? layout.dp : layout.dp_shard) * layout.cp;
-}
-
-}  // namespace
-
-Replicas replicas_of(const BuildRequest& request) {
-  const Layout& layout = request.layout;
+Replicas replicas_of(const Layout& layout, int rank) {
+  const MeshCoord coord = layout.mesh().coord_of(rank);
   Replicas replicas{.size = layout.dp * layout.cp,
-                    .rank = place_of(request),
+                    .rank = coord.dp * layout.cp + coord.cp,
                     .group = layout.cp == 1 ? axis_name(Axis::kDp) : kDpCpGroup,
-                    .num_shards = num_shards_of(layout),
+                    .num_shards = layout.num_shards(),
                     .shard_group = {},
                     .copy_group = {}};
   const bool is_split = replicas.is_sharded() && replicas.num_shards < replicas.size;

@@ -28,7 +28,10 @@ struct Replicas {
   std::string_view copy_group;   ///< the ranks that have this shard; empty if no other has
   [[nodiscard]] bool is_sharded() const { return num_shards > 1; }
 };
-[[nodiscard]] Replicas replicas_of(const BuildRequest& request);
+[[nodiscard]] Replicas replicas_of(const Layout& layout, int rank);
+[[nodiscard]] inline Replicas replicas_of(const BuildRequest& request) {
+  return replicas_of(request.layout, request.rank);
+}
 
 /// ZeRO-3: each replica has a shard of the parameters, gathered layer by layer.
 [[nodiscard]] bool gathers_parameters(const BuildRequest& request);

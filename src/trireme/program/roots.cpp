@@ -108,6 +108,11 @@ void move_into_roots(Program& program, const ParameterRoots& roots) {
   move_buffers(program, moved);
 }
 
+Shard elems_of_row(const Program& program, const ParameterRoots& roots, std::size_t row) {
+  const std::int64_t begin = roots.rows[row].offset;
+  return {.begin = begin, .end = begin + num_elems(program, program.parameters[row].parameter)};
+}
+
 BufferId whole_params(const Program& program, int root) {
   if (const auto gathered = program.find_buffer(root_name("gathered", root))) return *gathered;
   return *program.find_buffer(root_name("params", root));

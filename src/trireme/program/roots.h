@@ -24,6 +24,14 @@ struct ParameterRoots {
   std::vector<Row> rows;            ///< by row of the parameter table
 };
 
+/// Bytes or elements [begin, end) of the shard of `rank` in `extent` of them divided over
+/// `num_ranks`.
+struct Shard {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+[[nodiscard]] Shard shard_of(std::int64_t extent, int num_ranks, int rank);
+
 /// A root, and each shard of it, is a multiple of this many elements: whatever their type, its
 /// buffers are aligned.
 [[nodiscard]] std::int64_t root_unit(const Program& program);
@@ -42,6 +50,10 @@ void move_into_roots(Program& program, const ParameterRoots& roots);
 /// with a target).
 void move_buffers(Program& program, const std::vector<Range>& moved);
 
+/// Elements of a row in its root.
+[[nodiscard]] Shard elems_of_row(const Program& program, const ParameterRoots& roots,
+                                 std::size_t row);
+
 /// The buffer that has all of a root's parameters: "params.K", or with ZeRO-3 "gathered.K", which
 /// has them for a while.
 [[nodiscard]] BufferId whole_params(const Program& program, int root);
@@ -53,14 +65,6 @@ void move_buffers(Program& program, const std::vector<Range>& moved);
 /// Rows of the parameter table that the rank holds, by (root, offset): the order in which gradients
 /// are completed.
 [[nodiscard]] std::vector<std::size_t> rows_in_root_order(const Program& program);
-
-/// Bytes or elements [begin, end) of the shard of `rank` in `extent` of them divided over
-/// `num_ranks`.
-struct Shard {
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
-};
-[[nodiscard]] Shard shard_of(std::int64_t extent, int num_ranks, int rank);
 
 /// A buffer that has elements of a root: all of them, or this rank's shard.
 struct RootPart {

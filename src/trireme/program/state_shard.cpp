@@ -15,9 +15,9 @@ int first_zero_of(MemoryKind kind) {
 
 }  // namespace
 
-StateShard state_shard(const BuildRequest& request, MemoryKind kind) {
-  const Replicas replicas = replicas_of(request);
-  if (request.layout.zero < first_zero_of(kind)) return {.is_first_copy = replicas.rank == 0};
+StateShard state_shard(const Layout& layout, int rank, MemoryKind kind) {
+  const Replicas replicas = replicas_of(layout, rank);
+  if (layout.zero < first_zero_of(kind)) return {.is_first_copy = replicas.rank == 0};
   return {.num_shards = replicas.num_shards,
           .index = replicas.shard,
           .is_first_copy = replicas.rank < replicas.num_shards};

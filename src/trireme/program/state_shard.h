@@ -15,8 +15,8 @@ struct StateShard {
   bool operator==(const StateShard&) const = default;
 };
 
-/// The shard of `request.rank`, of kParameters, kMaster, kMoments or kGradients; of gradients it is
+/// The shard of a rank, of kParameters, kMaster, kMoments or kGradients; of gradients it is
 /// the shard whose sum over all replicas is complete after the reduction.
-[[nodiscard]] StateShard state_shard(const BuildRequest& request, MemoryKind kind);
+[[nodiscard]] StateShard state_shard(const Layout& layout, int rank, MemoryKind kind);
 
 }  // namespace trireme

@@ -2,39 +2,31 @@
 
 #include <gtest/gtest.h>
 
-#include "trireme/program/test_programs.h"
-
 namespace trireme {
 namespace {
-
-BuildRequest request_of(const Layout& layout, int rank) {
-  BuildRequest request = small_request(layout, {.seq = 8, .global_batch = 4});
-  request.rank = rank;
-  return request;
-}
 
 TEST(StateShard, WithoutZeroTheFirstReplicaHandsOverAll) {
   for (const MemoryKind kind : {MemoryKind::kParameters, MemoryKind::kMaster, MemoryKind::kMoments,
                                 MemoryKind::kGradients}) {
-    EXPECT_EQ(state_shard(request_of({.dp = 4}, 0), kind), StateShard{});
-    EXPECT_EQ(state_shard(request_of({.dp = 4}, 2), kind), (StateShard{.is_first_copy = false}));
+    EXPECT_EQ(state_shard({.dp = 4}, 0, kind), StateShard{});
+    EXPECT_EQ(state_shard({.dp = 4}, 2, kind), (StateShard{.is_first_copy = false}));
   }
 }
 
 TEST(StateShard, Zero1DividesAllButParameters) {
-  const BuildRequest third = request_of({.dp = 4, .zero = 1}, 2);
+  const Layout layout{.dp = 4, .zero = 1};
   for (const MemoryKind kind :
        {MemoryKind::kMaster, MemoryKind::kMoments, MemoryKind::kGradients}) {
-    EXPECT_EQ(state_shard(third, kind), (StateShard{.num_shards = 4, .index = 2}));
+    EXPECT_EQ(state_shard(layout, 2, kind), (StateShard{.num_shards = 4, .index = 2}));
   }
-  EXPECT_EQ(state_shard(third, MemoryKind::kParameters), (StateShard{.is_first_copy = false}));
+  EXPECT_EQ(state_shard(layout, 2, MemoryKind::kParameters), (StateShard{.is_first_copy = false}));
 }
 
 TEST(StateShard, OfHybridShardingIsHandedOverByTheFirstGroup) {
   const Layout layout{.dp = 4, .zero = 1, .dp_shard = 2};
-  EXPECT_EQ(state_shard(request_of(layout, 1), MemoryKind::kMoments),
+  EXPECT_EQ(state_shard(layout, 1, MemoryKind::kMoments),
             (StateShard{.num_shards = 2, .index = 1}));
-  EXPECT_EQ(state_shard(request_of(layout, 3), MemoryKind::kMoments),
+  EXPECT_EQ(state_shard(layout, 3, MemoryKind::kMoments),
             (StateShard{.num_shards = 2, .index = 1, .is_first_copy = false}));
 }
 

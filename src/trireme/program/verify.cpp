@@ -111,11 +111,6 @@ std::vector<bool> gradient_buffers(const Program& program) {
   return found;
 }
 
-Shard StepView::elems_of(std::size_t row) const {
-  const std::int64_t begin = roots.rows[row].offset;
-  return {.begin = begin, .end = begin + num_elems(program, program.parameters[row].parameter)};
-}
-
 std::vector<int> StepView::micro_batches(int stage, bool (*is_due)(Phase phase)) const {
   std::vector<int> numbers;
   const auto rank = static_cast<std::size_t>(model().coord().pp);

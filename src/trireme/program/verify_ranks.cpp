@@ -38,17 +38,11 @@ bool is_over_replicas(const Program& program, std::string_view group) {
   return group == replicas.group || group == replicas.shard_group || group == replicas.copy_group;
 }
 
-bool has_gradients(const Program& program, BufferId buffer) {
-  return program.buffer(buffer).kind == MemoryKind::kGradients ||
-         std::any_of(
-             program.parameters.begin(), program.parameters.end(),
-             [buffer](const ParameterSlot& slot) { return slot.gradient.buffer == buffer; });
-}
-
 /// In which an operand travels: its own type, but for gradients over dp.
-DType due_dtype(const Program& program, const Instruction& instruction, const Use& use) {
+DType due_dtype(const Program& program, const std::vector<bool>& gradients,
+                const Instruction& instruction, const Use& use) {
   const Buffer& buffer = program.buffer(use.range.buffer);
-  const bool is_sum_of_gradients = has_gradients(program, use.range.buffer) &&
+  const bool is_sum_of_gradients = gradients[static_cast<std::size_t>(use.range.buffer)] &&
                                    instruction.op != Op::kAllGather &&
                                    is_over_replicas(program, instruction.comm->group);
   return is_sum_of_gradients ? program.request.reduce : buffer.dtype;
@@ -88,7 +82,8 @@ bool is_due_access(const Instruction& instruction, const Use& use) {
 }
 
 /// What is wrong with one communication by itself.
-std::optional<Violation> check_event(const Program& program, const Event& event) {
+std::optional<Violation> check_event(const Program& program, const std::vector<bool>& gradients,
+                                     const Event& event) {
   const Op op = event.instruction->op;
   const std::string_view rule = is_message(op) ? "V7" : "V6";
   const Comm& comm = event.comm();
@@ -136,7 +131,7 @@ std::optional<Violation> check_event(const Program& program, const Event& event)
     const DType dtype = program.buffer(use->range.buffer).dtype;
     const std::int64_t due_bytes =
         comm.elems * dtype_bytes(dtype) / (role == Role::kShard ? extent : 1);
-    if (comm.dtype == due_dtype(program, *event.instruction, *use) &&
+    if (comm.dtype == due_dtype(program, gradients, *event.instruction, *use) &&
         use->range.bytes == due_bytes && is_due_access(*event.instruction, *use))
       continue;
     return violation(program, rule, event.at, role, use->range,
@@ -149,7 +144,8 @@ std::optional<Violation> check_event(const Program& program, const Event& event)
 }
 
 /// Fills `sequences`; each communicator stays on one stream, so that program order is call order.
-std::optional<Violation> collect(const Program& program, Sequences& sequences) {
+std::optional<Violation> collect(const Program& program, const std::vector<bool>& gradients,
+                                 Sequences& sequences) {
   for (std::size_t c = 0; c < program.calls.size(); ++c) {
     const auto& instructions = program.at(program.calls[c].template_index).instructions;
     for (std::size_t i = 0; i < instructions.size(); ++i) {
@@ -163,7 +159,7 @@ std::optional<Violation> collect(const Program& program, Sequences& sequences) {
                           needs_comm ? "one" : "none for this operation"});
       }
       if (!needs_comm) continue;
-      if (auto found = check_event(program, event)) return found;
+      if (auto found = check_event(program, gradients, event)) return found;
       auto& sequence = sequences[instruction.comm->group];
       if (!sequence.empty() && sequence.back().instruction->stream != instruction.stream) {
         return violation(
@@ -195,10 +191,12 @@ class PeerCheck {
             program, "V6",
             {"another kind, model, layout or batch than its peers have", "programs of one step"});
       }
+      gradients_.push_back(gradient_buffers(program));
+      first_replicas_.try_emplace(place_of(program), p);
       if (auto found = check_slots(program)) return found;
       if (!by_rank_.try_emplace(program.request.rank, p).second)
         return violation(program, "V6", {"a second program of this rank", "one"});
-      if (auto found = collect(program, sequences_[p])) return found;
+      if (auto found = collect(program, gradients_[p], sequences_[p])) return found;
     }
     for (std::size_t p = 0; p < programs_.size(); ++p) {
       if (auto found = check_groups(p)) return found;
@@ -238,14 +236,14 @@ class PeerCheck {
 
   /// The first program given that differs from this one along dp and cp alone.
   [[nodiscard]] const Program& first_replica(const Program& program) const {
+    return programs_[first_replicas_.at(place_of(program))];
+  }
+  /// The rank of its first replica.
+  [[nodiscard]] static int place_of(const Program& program) {
     const Mesh mesh = program.request.layout.mesh();
-    const auto place = [&](const Program& of) {
-      MeshCoord coord = mesh.coord_of(of.request.rank);
-      coord.dp = coord.cp = 0;
-      return mesh.rank_of(coord);
-    };
-    return *std::find_if(programs_.begin(), programs_.end(),
-                         [&](const Program& other) { return place(other) == place(program); });
+    MeshCoord coord = mesh.coord_of(program.request.rank);
+    coord.dp = coord.cp = 0;
+    return mesh.rank_of(coord);
   }
 
   /// Communicators that `p` or its peers use.
@@ -317,7 +315,7 @@ class PeerCheck {
     const Program& theirs = programs_[peer];
     const Range& data = a.instruction->find(Role::kData)->range;
     const Range& due = b.instruction->find(Role::kData)->range;
-    if (is_over_replicas(mine, group) || !has_gradients(mine, data.buffer))
+    if (is_over_replicas(mine, group) || !gradients_[p][static_cast<std::size_t>(data.buffer)])
       return is_same_place(mine, data, theirs, due);
     const int row = row_of(mine, *a.instruction);
     return row >= 0 && row == row_of(theirs, *b.instruction);
@@ -383,7 +381,9 @@ class PeerCheck {
   }
 
   const std::vector<Program>& programs_;
-  std::vector<Sequences> sequences_;  ///< by program
+  std::vector<Sequences> sequences_;           ///< by program
+  std::vector<std::vector<bool>> gradients_;   ///< by program: see gradient_buffers
+  std::map<int, std::size_t> first_replicas_;  ///< by place_of
   std::map<int, std::size_t> by_rank_;
 };
 

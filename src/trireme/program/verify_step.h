@@ -98,7 +98,7 @@ struct StepView {
     return static_cast<std::size_t>(roots.rows[row].root);
   }
   /// Elements of a row in its root.
-  [[nodiscard]] Shard elems_of(std::size_t row) const;
+  [[nodiscard]] Shard elems_of(std::size_t row) const { return elems_of_row(program, roots, row); }
   /// The shard of this rank in `whole`; nothing if it does not divide.
   [[nodiscard]] std::optional<Range> own_shard(const Range& whole) const;
 };

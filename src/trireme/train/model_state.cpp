@@ -179,7 +179,7 @@ ModelState::HeldElems ModelState::held_elems(StateKind kind, int root) const {
     return {.part = part, .complete = part.elems};
   }
   // Sums may lie in a buffer of the whole root, of which the own shard alone is complete.
-  const StateShard own = state_shard(program_.request, MemoryKind::kGradients);
+  const StateShard own = state_shard(program_.request.layout, rank(), MemoryKind::kGradients);
   return {.part = *reduced_gradients(program_, root),
           .complete =
               shard_of(roots_.elems.at(static_cast<std::size_t>(root)), own.num_shards, own.index)};
@@ -259,14 +259,13 @@ void ModelState::write_part(const Piece& piece, const Rectangle& part, const flo
 }
 
 bool ModelState::is_owner(const StateTensor& tensor, int rank) const {
-  BuildRequest request = program_.request;
-  request.rank = rank;
-  const MeshCoord coord = request.layout.mesh().coord_of(rank);
+  const Layout& layout = program_.request.layout;
+  const MeshCoord coord = layout.mesh().coord_of(rank);
   const int stage = model_.stages_of_row(static_cast<std::size_t>(tensor.row)).front();
   int holder = 0;
   while (!model_.pipeline().holds(holder, stage)) ++holder;
   return coord.pp == holder && (coord.tp == 0 || is_cut(row(tensor).tp_sharding)) &&
-         state_shard(request, memory_kind(held_as(tensor.kind))).is_first_copy;
+         state_shard(layout, rank, memory_kind(held_as(tensor.kind))).is_first_copy;
 }
 
 /// Where the pieces go, then their values.

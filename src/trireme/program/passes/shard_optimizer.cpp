@@ -75,12 +75,11 @@ class OptimizerSharding {
   bool keep_own_shard(Instruction& instruction) const {
     if (instruction.op != Op::kNormSquare && instruction.op != Op::kOptStep) return true;
     const ParameterRoots::Row& row = row_of(instruction);
-    const std::int64_t num_elems = trireme::num_elems(
-        program_, program_.parameters[static_cast<std::size_t>(instruction.parameter)].parameter);
+    const Shard all =
+        elems_of_row(program_, roots_, static_cast<std::size_t>(instruction.parameter));
     const Shard own = shard_of(roots_.elems[static_cast<std::size_t>(row.root)],
                                replicas_.num_shards, replicas_.shard);
-    const Shard elems{.begin = std::max(row.offset, own.begin),
-                      .end = std::min(row.offset + num_elems, own.end)};
+    const Shard elems{.begin = std::max(all.begin, own.begin), .end = std::min(all.end, own.end)};
     if (elems.begin >= elems.end) return false;
     for (Use& use : instruction.uses) {
       if (const auto part = part_of(instruction.op, use.role, row.root))
