@@ -14,8 +14,7 @@ BandwidthByNodes bandwidth_by_nodes(const QuantityFile& file, std::string_view k
   const QuantityTable* const table = file.table(key);
   if (table == nullptr) return result;
   for (const std::vector<double>& row : table->rows) {
-    if (row[0] < 1 || row[1] <= 0 ||
-        (!result.nodes.empty() && row[0] <= result.nodes.back())) {
+    if (row[0] < 1 || row[1] <= 0 || (!result.nodes.empty() && row[0] <= result.nodes.back())) {
       throw UsageError("[" + file.name + "] " + std::string(key) +
                        ": nodes must ascend from 1 and bandwidths be positive; sort the rows");
     }
@@ -42,7 +41,8 @@ double BandwidthByNodes::at(double num_nodes) const {
   if (nodes.size() == 1 || num_nodes <= nodes.front()) return bytes_per_second.front();
   std::size_t upper = 1;
   while (upper + 1 < nodes.size() && nodes[upper] < num_nodes) ++upper;
-  const double share = std::log(num_nodes / nodes[upper - 1]) / std::log(nodes[upper] / nodes[upper - 1]);
+  const double share =
+      std::log(num_nodes / nodes[upper - 1]) / std::log(nodes[upper] / nodes[upper - 1]);
   return bytes_per_second[upper - 1] *
          std::pow(bytes_per_second[upper] / bytes_per_second[upper - 1], share);
 }

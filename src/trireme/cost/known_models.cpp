@@ -1,0 +1,160 @@
+#include "trireme/cost/known_models.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <map>
+#include <toml++/toml.h>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "trireme/base/errors.h"
+#include "trireme/cost/quantity_file.h"
+
+namespace trireme {
+namespace {
+
+struct PricedModel {
+  std::string_view name;
+  ModelShape shape;
+};
+
+ModelShape gpt(std::int64_t layers, std::int64_t hidden, std::int64_t heads, std::int64_t vocab,
+               std::int64_t positions) {
+  return {.layers = layers,
+          .hidden = hidden,
+          .heads = heads,
+          .kv_heads = heads,
+          .head_dim = hidden / heads,
+          .ffn = 4 * hidden,
+          .vocab = vocab,
+          .positions = positions,
+          .is_tied = true,
+          .has_biases = true};
+}
+
+/// Squared ReLU, no biases, two tables, no position table: arXiv:2402.16819, arXiv:2406.11704.
+ModelShape nemotron(std::int64_t layers, std::int64_t hidden, std::int64_t heads,
+                    std::int64_t kv_heads) {
+  return {.layers = layers,
+          .hidden = hidden,
+          .heads = heads,
+          .kv_heads = kv_heads,
+          .head_dim = hidden / heads,
+          .ffn = 4 * hidden,
+          .vocab = 256000};
+}
+
+const std::vector<PricedModel>& priced_models() {
+  static const std::vector<PricedModel> models = {
+      // NVIDIA NeMo-Framework-Launcher, launcher_scripts/conf/training.
+      {"gpt3-5b", gpt(24, 4096, 32, 50304, 2048)},
+      {"gpt3-20b", gpt(44, 6144, 48, 50304, 2048)},
+      {"nemotron-8b", nemotron(32, 4096, 32, 32)},
+      {"nemotron-22b", nemotron(40, 6144, 48, 48)},
+      {"nemotron4-15b", nemotron(32, 6144, 48, 8)},    // arXiv:2402.16819, table 1
+      {"nemotron4-340b", nemotron(96, 18432, 96, 8)},  // arXiv:2406.11704, table 1
+  };
+  return models;
+}
+
+/// Lower case, letters and digits only.
+std::string plain(std::string_view name) {
+  std::string result;
+  for (const char each : name) {
+    const auto letter = static_cast<unsigned char>(each);
+    if (std::isalnum(letter) != 0) result += static_cast<char>(std::tolower(letter));
+  }
+  return result;
+}
+
+/// Names of the same model elsewhere.
+const std::map<std::string, std::string, std::less<>>& aliases() {
+  static const std::map<std::string, std::string, std::less<>> names = {
+      {"1b", "playbook1b"},          {"3b", "playbook3b"},   {"8b", "playbook8b"},
+      {"80b", "playbook80b"},        {"gpt2", "gpt2124m"},   {"llama3405b", "llama31405b"},
+      {"nemotron340b", "nemotron4340b"}, {"nemotron15b", "nemotron415b"},
+      {"llama318b", "llama38b"},     {"llama3170b", "llama370b"},
+  };
+  return names;
+}
+
+std::int64_t integer(const toml::table& table, std::string_view key) {
+  return table[key].value_or<std::int64_t>(0);
+}
+
+ModelSpec spec_of(const std::string& text, const std::string& name) {
+  toml::table table;
+  try {
+    table = toml::parse(text, name);
+  } catch (const toml::parse_error& error) {
+    throw UsageError(fmt::format("[{}:{}] {}; correct the TOML", name, error.source().begin.line,
+                                 error.description()));
+  }
+  return resolved({.family = table["family"].value_or<std::string>("llama") == "gpt2"
+                                 ? Family::kGpt2
+                                 : Family::kLlama,
+                   .layers = integer(table, "layers"),
+                   .hidden = integer(table, "hidden"),
+                   .heads = integer(table, "heads"),
+                   .kv_heads = integer(table, "kv_heads"),
+                   .head_dim = integer(table, "head_dim"),
+                   .ffn = integer(table, "ffn"),
+                   .vocab = integer(table, "vocab"),
+                   .max_seq = integer(table, "max_seq"),
+                   .tied = table["tied"].value_or(false),
+                   .qkv_bias = table["qkv_bias"].value_or(false),
+                   .qk_norm = table["qk_norm"].value_or(false)});
+}
+
+const std::map<std::string, ModelSpec, std::less<>>& built_in_specs() {
+  static const auto specs = [] {
+    std::map<std::string, ModelSpec, std::less<>> result;
+    for (const BuiltInFile& file : built_in_files()) {
+      if (file.folder == "models") {
+        result.emplace(plain(file.stem), spec_of(std::string(file.text), std::string(file.stem)));
+      }
+    }
+    return result;
+  }();
+  return specs;
+}
+
+std::string key_of(std::string_view name) {
+  std::string key = plain(name);
+  const auto alias = aliases().find(key);
+  return alias == aliases().end() ? key : alias->second;
+}
+
+}  // namespace
+
+std::optional<ModelSpec> known_spec(std::string_view name_or_path) {
+  if (name_or_path.ends_with(".toml")) {
+    const std::string path(name_or_path);
+    return spec_of(quantity_file_source(path, "models"), path);
+  }
+  const auto found = built_in_specs().find(key_of(name_or_path));
+  if (found == built_in_specs().end()) return std::nullopt;
+  return found->second;
+}
+
+std::optional<ModelShape> known_model(std::string_view name_or_path) {
+  if (const auto spec = known_spec(name_or_path)) return shape_of(*spec);
+  const std::string key = key_of(name_or_path);
+  for (const PricedModel& model : priced_models()) {
+    if (plain(model.name) == key) return model.shape;
+  }
+  return std::nullopt;
+}
+
+std::string known_model_names() {
+  std::vector<std::string_view> names;
+  for (const BuiltInFile& file : built_in_files()) {
+    if (file.folder == "models") names.push_back(file.stem);
+  }
+  for (const PricedModel& model : priced_models()) names.push_back(model.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace trireme

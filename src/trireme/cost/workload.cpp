@@ -1,0 +1,32 @@
+#include "trireme/cost/workload.h"
+
+#include <array>
+
+namespace trireme {
+
+std::string_view precision_name(Precision precision) {
+  constexpr std::array<std::string_view, 4> kNames = {"bf16", "fp16", "fp8", "fp32"};
+  return kNames.at(static_cast<std::size_t>(precision));
+}
+
+double ModelShape::flops_per_token(std::int64_t seq) const {
+  const std::int64_t tables = (is_tied ? 0 : table_elems()) + positions * hidden;
+  return 6.0 * static_cast<double>(parameters() - tables) +
+         12.0 * static_cast<double>(layers * q_width()) * static_cast<double>(seq);
+}
+
+ModelShape shape_of(const ModelSpec& spec) {
+  return {.layers = spec.layers,
+          .hidden = spec.hidden,
+          .heads = spec.heads,
+          .kv_heads = spec.kv_heads,
+          .head_dim = spec.head_dim,
+          .ffn = spec.ffn,
+          .vocab = spec.vocab,
+          .positions = spec.is_llama() ? 0 : spec.max_seq,
+          .is_gated = spec.is_llama(),
+          .is_tied = spec.tied,
+          .has_biases = !spec.is_llama()};
+}
+
+}  // namespace trireme
