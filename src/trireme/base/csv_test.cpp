@@ -26,7 +26,10 @@ TEST(Csv, QuotedCellHoldsCommasQuotesAndLines) {
 }
 
 TEST(Csv, LinesMayEndAsOnWindowsAndStartWithAByteOrderMark) {
-  const CsvTable table = parse_csv("\xEF\xBB\xBF" "a,b\r\n1,\r\n\"2\",3", "t.csv");
+  const CsvTable table = parse_csv(
+      "\xEF\xBB\xBF"
+      "a,b\r\n1,\r\n\"2\",3",
+      "t.csv");
   EXPECT_EQ(table.header, Cells({"a", "b"}));
   ASSERT_EQ(table.rows.size(), 2U);
   EXPECT_EQ(table.rows[0], Cells({"1", ""}));

@@ -92,6 +92,7 @@ int run_command(const std::vector<std::string>& arguments, Session& session) {
   add_generate_command(app, session);
   add_eval_command(app, session);
   add_simulate_command(app, session);
+  add_predict_command(app, session);
   add_unbuilt_commands(app);
   return parse(app, split.plain, session);
 }
@@ -150,7 +151,6 @@ void add_unbuilt_commands(CLI::App& app) {
   };
   for (const auto& [name, purpose] :
        {Unbuilt{"plan", "rank layouts for a model and a cluster"},
-        Unbuilt{"predict", "predict memory and speed of a list of layouts"},
         Unbuilt{"calibrate", "measure this machine into a cluster file"},
         Unbuilt{"convert", "convert checkpoints and data sets"}}) {
     CLI::App* const command = app.add_subcommand(name, fmt::format("{} (not built yet)", purpose));
@@ -159,7 +159,7 @@ void add_unbuilt_commands(CLI::App& app) {
     command->callback([name = std::string(name)] {
       throw UsageError(
           fmt::format("[command line] {}: this command is not built yet; built are train, program, "
-                      "generate, eval and simulate",
+                      "generate, eval, simulate and predict",
                       name));
     });
   }

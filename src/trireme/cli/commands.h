@@ -22,9 +22,10 @@ void add_program_command(CLI::App& app, Session& session,
 void add_generate_command(CLI::App& app, Session& session);
 void add_eval_command(CLI::App& app, Session& session);
 void add_simulate_command(CLI::App& app, Session& session);
+void add_predict_command(CLI::App& app, Session& session);
 /// One line on session.err, whatever the message holds.
 void print_error(const Session& session, std::string message);
-/// plan, predict, calibrate, convert: refused by name.
+/// plan, calibrate, convert: refused by name.
 void add_unbuilt_commands(CLI::App& app);
 
 }  // namespace trireme

@@ -106,8 +106,9 @@ ModelShape shape_of_sizes(const Row& row, const CaseDefaults& defaults) {
     throw UsageError(
         model.empty()
             ? std::string("model: needs a model, or layers and hidden")
-            : fmt::format("model = \"{}\": not known; give layers, hidden, heads, kv_heads, ffn, vocab",
-                          model));
+            : fmt::format(
+                  "model = \"{}\": not known; give layers, hidden, heads, kv_heads, ffn, vocab",
+                  model));
   }
   if (shape.head_dim == 0) {
     shape.head_dim = shape.heads > 0 ? shape.hidden / shape.heads : kDefaultHeadDim;
@@ -154,15 +155,15 @@ void read_recompute(std::string_view text, Layout& layout, std::optional<bool>& 
     }
   }
   if (word == "sp only") return;
-  throw UsageError(
-      fmt::format("recompute = \"{}\": must be none, selective or full, with +SP or without", text));
+  throw UsageError(fmt::format(
+      "recompute = \"{}\": must be none, selective or full, with +SP or without", text));
 }
 
-Precision read_precision(std::string_view text) {
+ComputePrecision read_precision(std::string_view text) {
   const std::string word = lower(text);
-  if (word.empty()) return Precision::kBf16;
-  for (const Precision each :
-       {Precision::kBf16, Precision::kFp16, Precision::kFp8, Precision::kFp32}) {
+  if (word.empty()) return ComputePrecision::kBf16;
+  for (const ComputePrecision each : {ComputePrecision::kBf16, ComputePrecision::kFp16,
+                                      ComputePrecision::kFp8, ComputePrecision::kFp32}) {
     if (word == precision_name(each)) return each;
   }
   throw UsageError(fmt::format("precision = \"{}\": must be bf16, fp16, fp8 or fp32", text));
@@ -171,8 +172,8 @@ Precision read_precision(std::string_view text) {
 /// "1", "1 (distributed optimizer)".
 int read_zero(std::string_view text, int otherwise) {
   if (text.empty()) return otherwise;
-  const bool is_stage = text.front() >= '0' && text.front() <= '3' &&
-                        (text.size() == 1 || text[1] == ' ');
+  const bool is_stage =
+      text.front() >= '0' && text.front() <= '3' && (text.size() == 1 || text[1] == ' ');
   if (!is_stage) throw UsageError(fmt::format("zero = \"{}\": must be 0, 1, 2 or 3", text));
   return text.front() - '0';
 }
@@ -181,15 +182,16 @@ void read_devices(const Row& row, const CaseDefaults& defaults, Layout& layout) 
   const auto gpus = row.count("gpus");
   const auto nodes = row.count("nodes");
   const std::int64_t rest = std::int64_t{layout.pp} * layout.tp * layout.cp;
-  const std::int64_t devices =
-      gpus ? *gpus : nodes ? *nodes * defaults.node_devices : rest * layout.dp;
+  const std::int64_t devices = gpus    ? *gpus
+                               : nodes ? *nodes * defaults.node_devices
+                                       : rest * layout.dp;
   if (row.text("dp").empty() && devices % rest == 0 && devices >= rest) {
     layout.dp = static_cast<int>(devices / rest);
   }
   if (rest * layout.dp != devices) {
-    throw UsageError(fmt::format("pp {} x dp {} x cp {} x tp {} = {}, but {} devices; make them equal",
-                                 layout.pp, layout.dp, layout.cp, layout.tp, rest * layout.dp,
-                                 devices));
+    throw UsageError(
+        fmt::format("pp {} x dp {} x cp {} x tp {} = {}, but {} devices; make them equal",
+                    layout.pp, layout.dp, layout.cp, layout.tp, rest * layout.dp, devices));
   }
 }
 
@@ -244,21 +246,38 @@ void check_sizes(const ModelShape& shape, const Layout& layout) {
   }
 }
 
+/// What Trireme would train for these sizes; layers = 0 if it has no such family.
+ModelSpec spec_of(const ModelShape& shape, std::string_view name, std::int64_t seq) {
+  ModelSpec spec = known_spec(name).value_or(ModelSpec{});
+  spec.family = shape.is_gated ? Family::kLlama : Family::kGpt2;
+  spec.layers = shape.layers;
+  spec.hidden = shape.hidden;
+  spec.heads = shape.heads;
+  spec.kv_heads = shape.kv_heads;
+  spec.head_dim = shape.head_dim;
+  spec.ffn = shape.ffn;
+  spec.vocab = shape.vocab;
+  spec.tied = shape.is_tied;
+  if (spec.max_seq == 0) spec.max_seq = shape.positions > 0 ? shape.positions : seq;
+  const bool is_family = shape.is_gated || (shape.has_biases && shape.is_tied);
+  if (!is_family) spec.layers = 0;
+  return spec;
+}
+
 }  // namespace
 
 const std::vector<std::string_view>& case_columns() {
   static const std::vector<std::string_view> columns = {
-      "model", "layers", "hidden", "heads", "kv_heads", "head_dim", "ffn",       "vocab",    "tied",
-      "gated", "nodes",  "gpus",   "dp",    "tp",       "pp",       "cp",        "vpp",      "sp",
-      "zero",  "mbs",    "gbs",    "seq",   "grad_acc", "recompute", "precision", "gpu_type",
-      "schedule", "layout"};
+      "model", "layers",   "hidden",    "heads",     "kv_heads", "head_dim", "ffn",
+      "vocab", "tied",     "gated",     "nodes",     "gpus",     "dp",       "tp",
+      "pp",    "cp",       "vpp",       "sp",        "zero",     "mbs",      "gbs",
+      "seq",   "grad_acc", "recompute", "precision", "gpu_type", "schedule", "layout"};
   return columns;
 }
 
 PricedCase read_case(const CellReader& cell, const CaseDefaults& defaults) {
   const Row row(cell);
   PricedCase result;
-  result.gpu_type = lower(row.text("gpu_type"));
   Workload& workload = result.workload;
   workload.model = read_shape(row, defaults);
   workload.precision = read_precision(row.text("precision"));
@@ -268,6 +287,7 @@ PricedCase read_case(const CellReader& cell, const CaseDefaults& defaults) {
   if (workload.model.has_biases && workload.model.positions == 0) {
     workload.model.positions = workload.batch.seq;
   }
+  result.spec = spec_of(workload.model, row.text("model"), workload.batch.seq);
   return result;
 }
 

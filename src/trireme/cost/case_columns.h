@@ -14,8 +14,8 @@ namespace trireme {
 struct CaseDefaults {
   int node_devices = 8;
   int zero = 0;
-  bool sp = false;               ///< where tp > 1 and the row names no recomputation
-  bool is_llama_like = true;     ///< of a row that names no model: gated, untied
+  bool sp = false;            ///< where tp > 1 and the row names no recomputation
+  bool is_llama_like = true;  ///< of a row that names no model: gated, untied
   std::int64_t seq = 4096;
 };
 
@@ -24,8 +24,7 @@ using CellReader = std::function<std::string_view(std::string_view column)>;
 
 struct PricedCase {
   Workload workload;
-  ModelSpec spec = {};  ///< what Trireme would train; layers = 0 if it cannot
-  std::string gpu_type; ///< as in the row; empty = the cluster's
+  ModelSpec spec = {};  ///< not resolved; what Trireme would train; layers = 0 if it cannot
 };
 
 /// The columns that are read: model, layers, hidden, heads, kv_heads, head_dim, ffn, vocab, tied,

@@ -1,8 +1,9 @@
 #include "trireme/cost/case_columns.h"
 
-#include <gtest/gtest.h>
 #include <map>
 #include <string>
+
+#include <gtest/gtest.h>
 
 #include "trireme/base/errors.h"
 #include "trireme/cost/known_models.h"
@@ -48,9 +49,16 @@ TEST(CaseColumns, PlaybookRow) {
 }
 
 TEST(CaseColumns, SizesWithoutAModelAreAGptOfMegatron) {
-  const PricedCase row =
-      read({{"gpus", "2"}, {"gbs", "16"}, {"mbs", "8"}, {"hidden", "1024"}, {"heads", "16"},
-            {"layers", "24"}, {"seq", "1024"}, {"tp", "1"}, {"dp", "1"}, {"pp", "2"}});
+  const PricedCase row = read({{"gpus", "2"},
+                               {"gbs", "16"},
+                               {"mbs", "8"},
+                               {"hidden", "1024"},
+                               {"heads", "16"},
+                               {"layers", "24"},
+                               {"seq", "1024"},
+                               {"tp", "1"},
+                               {"dp", "1"},
+                               {"pp", "2"}});
   const ModelShape& model = row.workload.model;
   EXPECT_EQ(model.ffn, 4096);
   EXPECT_EQ(model.vocab, 51200);
@@ -82,7 +90,10 @@ TEST(CaseColumns, NamesInAnyForm) {
   EXPECT_EQ(known_model("LLAMA3-8B"), known_model("llama-3-8b"));
   EXPECT_EQ(known_model("llama3-405b")->parameters(), 405'853'388'800);
   EXPECT_EQ(known_model("no such model"), std::nullopt);
-  EXPECT_EQ(read({{"model", "GPT 530B"}, {"layers", "105"}, {"hidden", "20480"}, {"ffn", "81920"},
+  EXPECT_EQ(read({{"model", "GPT 530B"},
+                  {"layers", "105"},
+                  {"hidden", "20480"},
+                  {"ffn", "81920"},
                   {"vocab", "51200"}})
                 .workload.model.heads,
             160);

@@ -24,6 +24,21 @@ BandwidthByNodes bandwidth_by_nodes(const QuantityFile& file, std::string_view k
   return result;
 }
 
+/// One tile of one element, always busy, where a file has no table: a CPU core.
+std::vector<Device::Tile> tiles_of(const QuantityFile& file) {
+  const QuantityTable* const table = file.table("tiles");
+  if (table == nullptr) return {Device::Tile{}};
+  std::vector<Device::Tile> tiles;
+  for (const std::vector<double>& row : table->rows) {
+    if (row[0] < 1 || row[1] < 1 || row[2] <= 0 || row[2] > 1) {
+      throw UsageError("[" + file.name +
+                       "] tiles: rows and columns must be >= 1, efficiency in (0, 1]");
+    }
+    tiles.push_back({.rows = row[0], .columns = row[1], .efficiency = row[2]});
+  }
+  return tiles;
+}
+
 std::vector<std::string> words(const std::string& text) {
   std::vector<std::string> result;
   std::istringstream stream(text);
@@ -62,9 +77,13 @@ const QuantityRules& cluster_rules() {
            {.key = "device.memory_bandwidth", .unit = "B/s", .min = 1},
            {.key = "device.memory_efficiency", .unit = "1", .min = 0.01, .max = 1},
            {.key = "device.multiprocessors", .unit = "1", .min = 1},
-           {.key = "device.tile_rows", .unit = "1", .min = 1},
-           {.key = "device.tile_columns", .unit = "1", .min = 1},
            {.key = "device.product_efficiency", .unit = "1", .min = 0.01, .max = 1},
+           {.key = "device.product_efficiency_fp8",
+            .unit = "1",
+            .min = 0.01,
+            .max = 1,
+            .is_optional = true},
+           {.key = "device.misaligned_efficiency", .unit = "1", .min = 0.01, .max = 1},
            {.key = "device.product_half_depth", .unit = "1"},
            {.key = "device.attention_forward_efficiency", .unit = "1", .min = 0.01, .max = 1},
            {.key = "device.attention_backward_efficiency", .unit = "1", .min = 0.01, .max = 1},
@@ -76,13 +95,16 @@ const QuantityRules& cluster_rules() {
            {.key = "node.pair_bandwidth", .unit = "B/s", .min = 1, .is_optional = true},
            {.key = "node.switch_gain", .unit = "1", .min = 1, .max = 4, .is_optional = true},
            {.key = "node.switch_min_ranks", .unit = "1", .max = 4096, .is_optional = true},
+           {.key = "node.straggler", .unit = "1", .max = 10, .is_optional = true},
+           {.key = "network.table_gain", .unit = "1", .min = 0.1, .max = 10, .is_optional = true},
            {.key = "network.nics", .unit = "1", .min = 1, .max = 4096},
            {.key = "network.nic_bandwidth", .unit = "B/s", .min = 1},
            {.key = "network.nic_efficiency", .unit = "1", .min = 0.01, .max = 1},
            {.key = "network.latency", .unit = "s", .max = 1},
            {.key = "overlap.compute_slowdown", .unit = "1", .max = 4},
            {.key = "overlap.communication_slowdown", .unit = "1", .max = 4}},
-      .tables = {{.key = "all_reduce", .columns = {"nodes", "B/s"}},
+      .tables = {{.key = "tiles", .columns = {"rows", "columns", "efficiency"}},
+                 {.key = "all_reduce", .columns = {"nodes", "B/s"}},
                  {.key = "all_gather", .columns = {"nodes", "B/s"}},
                  {.key = "reduce_scatter", .columns = {"nodes", "B/s"}}}};
   return rules;
@@ -102,9 +124,10 @@ Cluster cluster_of(QuantityFile file) {
       .memory_bytes_per_second = file.value("device.memory_bandwidth"),
       .memory_efficiency = file.value("device.memory_efficiency"),
       .multiprocessors = file.value("device.multiprocessors"),
-      .tile_rows = file.value("device.tile_rows"),
-      .tile_columns = file.value("device.tile_columns"),
+      .tiles = tiles_of(file),
       .product_efficiency = file.value("device.product_efficiency"),
+      .product_efficiency_fp8 = file.value_or("device.product_efficiency_fp8", 0),
+      .misaligned_efficiency = file.value("device.misaligned_efficiency"),
       .product_half_depth = file.value("device.product_half_depth"),
       .attention_forward_efficiency = file.value("device.attention_forward_efficiency"),
       .attention_backward_efficiency = file.value("device.attention_backward_efficiency"),
@@ -116,6 +139,8 @@ Cluster cluster_of(QuantityFile file) {
   result.pair_bytes_per_second = file.value_or("node.pair_bandwidth", 0);
   result.switch_gain = file.value_or("node.switch_gain", 1);
   result.switch_min_ranks = static_cast<int>(file.value_or("node.switch_min_ranks", 0));
+  result.straggler = file.value_or("node.straggler", 0);
+  result.table_gain = file.value_or("network.table_gain", 1);
   result.nics = file.value("network.nics");
   result.nic_bytes_per_second = file.value("network.nic_bandwidth");
   result.nic_efficiency = file.value("network.nic_efficiency");

@@ -19,10 +19,17 @@ struct Device {
   double memory_bytes_per_second = 0;
   double memory_efficiency = 0;  ///< of that, reached by plain element-wise kernels
   double multiprocessors = 1;
-  double tile_rows = 1;  ///< of the output tile that a multiprocessor computes at a time
-  double tile_columns = 1;
+  /// Output tiles that a multiprocessor computes at a time; a product takes the best one.
+  struct Tile {
+    double rows = 1;
+    double columns = 1;
+    double efficiency = 1;  ///< relative to the largest tile
+  };
+  std::vector<Tile> tiles;
   double product_efficiency = 0;  ///< of the peak, reached by a large product at sustained load
-  double product_half_depth = 0;  ///< inner dimension at which half of that is left
+  double product_efficiency_fp8 = 0;
+  double misaligned_efficiency = 1;         ///< factor where a size is no multiple of 8
+  double product_half_depth = 0;            ///< inner dimension at which half of that is left
   double attention_forward_efficiency = 0;  ///< of the peak, causal FLOPs of fused attention
   double attention_backward_efficiency = 0;
   double kernel_seconds = 0;  ///< floor of one kernel on the device
@@ -57,9 +64,11 @@ struct Cluster {
   double nic_efficiency = 0;
   double network_latency_seconds = 0;  ///< of one hop
 
+  double straggler = 0;  ///< share by which the slowest device is slower than the others
   double overlap_compute_slowdown = 0;        ///< share by which collectives slow computation
   double overlap_communication_slowdown = 0;  ///< and computation slows collectives
 
+  double table_gain = 1;        ///< of a usual run against the following tables
   BandwidthByNodes all_reduce;  ///< measured; empty = from links and NICs
   BandwidthByNodes all_gather;
   BandwidthByNodes reduce_scatter;

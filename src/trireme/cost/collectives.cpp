@@ -54,7 +54,12 @@ double bus_bytes_per_second(const Cluster& cluster, Collective collective,
     return link_bytes_per_second(cluster, place.ranks) * (uses_switch ? cluster.switch_gain : 1);
   }
   const double share = static_cast<double>(place.ranks_per_node) / cluster.node_devices;
-  if (!table.empty()) return table.at(place.nodes()) * share;
+  if (!table.empty()) {
+    const double whole = std::min(cluster.table_gain * table.at(place.nodes()), table.at(1));
+    if (place.ranks_per_node >= cluster.node_devices) return whole;
+    const double of_nics = cluster.nics * cluster.nic_bytes_per_second * share;
+    return 1 / (1 / whole + 1 / of_nics);
+  }
   const double nics = cluster.nics * cluster.nic_bytes_per_second * cluster.nic_efficiency * share;
   return place.ranks_per_node == 1
              ? nics
@@ -85,8 +90,8 @@ double message_seconds(const Cluster& cluster, bool leaves_node, double bytes) {
     const double link = link_bytes_per_second(cluster, 2);
     return cluster.link_latency_seconds + bytes / link;
   }
-  const double nic = cluster.nics * cluster.nic_bytes_per_second * cluster.nic_efficiency /
-                     cluster.node_devices;
+  const double nic =
+      cluster.nics * cluster.nic_bytes_per_second * cluster.nic_efficiency / cluster.node_devices;
   return cluster.network_latency_seconds + bytes / nic;
 }
 

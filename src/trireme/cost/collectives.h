@@ -31,7 +31,7 @@ enum class Collective : std::uint8_t { kAllReduce, kAllGather, kReduceScatter };
 
 /// Bytes that go over each link of the group's ring in one second, while the other groups of the
 /// nodes do the same: NICs are shared by the node's groups. From the cluster's measured table if it
-/// has one, a group with k of a node's ranks getting k / node_devices of it.
+/// has one; then a group of some of a node's ranks is also held up by its share of the NICs.
 [[nodiscard]] double bus_bytes_per_second(const Cluster& cluster, Collective collective,
                                           const GroupPlace& place);
 

@@ -49,10 +49,8 @@ ModelShape nemotron(std::int64_t layers, std::int64_t hidden, std::int64_t heads
 const std::vector<PricedModel>& priced_models() {
   static const std::vector<PricedModel> models = {
       // NVIDIA NeMo-Framework-Launcher, launcher_scripts/conf/training.
-      {"gpt3-5b", gpt(24, 4096, 32, 50304, 2048)},
-      {"gpt3-20b", gpt(44, 6144, 48, 50304, 2048)},
-      {"nemotron-8b", nemotron(32, 4096, 32, 32)},
-      {"nemotron-22b", nemotron(40, 6144, 48, 48)},
+      {"gpt3-5b", gpt(24, 4096, 32, 50304, 2048)},    {"gpt3-20b", gpt(44, 6144, 48, 50304, 2048)},
+      {"nemotron-8b", nemotron(32, 4096, 32, 32)},    {"nemotron-22b", nemotron(40, 6144, 48, 48)},
       {"nemotron4-15b", nemotron(32, 6144, 48, 8)},    // arXiv:2402.16819, table 1
       {"nemotron4-340b", nemotron(96, 18432, 96, 8)},  // arXiv:2406.11704, table 1
   };
@@ -72,10 +70,16 @@ std::string plain(std::string_view name) {
 /// Names of the same model elsewhere.
 const std::map<std::string, std::string, std::less<>>& aliases() {
   static const std::map<std::string, std::string, std::less<>> names = {
-      {"1b", "playbook1b"},          {"3b", "playbook3b"},   {"8b", "playbook8b"},
-      {"80b", "playbook80b"},        {"gpt2", "gpt2124m"},   {"llama3405b", "llama31405b"},
-      {"nemotron340b", "nemotron4340b"}, {"nemotron15b", "nemotron415b"},
-      {"llama318b", "llama38b"},     {"llama3170b", "llama370b"},
+      {"1b", "playbook1b"},
+      {"3b", "playbook3b"},
+      {"8b", "playbook8b"},
+      {"80b", "playbook80b"},
+      {"gpt2", "gpt2124m"},
+      {"llama3405b", "llama31405b"},
+      {"nemotron340b", "nemotron4340b"},
+      {"nemotron15b", "nemotron415b"},
+      {"llama318b", "llama38b"},
+      {"llama3170b", "llama370b"},
   };
   return names;
 }

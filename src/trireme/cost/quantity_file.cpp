@@ -310,6 +310,14 @@ std::string quantity_file_text(const QuantityFile& file, const QuantityRules& ru
   return result;
 }
 
+std::string built_in_names(std::string_view folder) {
+  std::vector<std::string_view> names;
+  for (const BuiltInFile& file : built_in_files()) {
+    if (file.folder == folder) names.push_back(file.stem);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 std::string quantity_file_source(const std::string& name_or_path, std::string_view folder) {
   const bool is_path =
       name_or_path.find('/') != std::string::npos || name_or_path.ends_with(".toml");

@@ -105,5 +105,7 @@ struct BuiltInFile {
   std::string_view text;
 };
 [[nodiscard]] std::span<const BuiltInFile> built_in_files();
+/// Stems of a folder's files, ", " between.
+[[nodiscard]] std::string built_in_names(std::string_view folder);
 
 }  // namespace trireme

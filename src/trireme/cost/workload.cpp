@@ -4,7 +4,7 @@
 
 namespace trireme {
 
-std::string_view precision_name(Precision precision) {
+std::string_view precision_name(ComputePrecision precision) {
   constexpr std::array<std::string_view, 4> kNames = {"bf16", "fp16", "fp8", "fp32"};
   return kNames.at(static_cast<std::size_t>(precision));
 }

@@ -9,8 +9,8 @@
 
 namespace trireme {
 
-enum class Precision : std::uint8_t { kBf16, kFp16, kFp8, kFp32 };
-[[nodiscard]] std::string_view precision_name(Precision precision);
+enum class ComputePrecision : std::uint8_t { kBf16, kFp16, kFp8, kFp32 };
+[[nodiscard]] std::string_view precision_name(ComputePrecision precision);
 
 /// Sizes of a transformer, also of families that Trireme does not train.
 struct ModelShape {
@@ -56,7 +56,7 @@ struct Workload {
   ModelShape model;
   Layout layout;
   Batch batch;
-  Precision precision = Precision::kBf16;
+  ComputePrecision precision = ComputePrecision::kBf16;
 
   [[nodiscard]] std::int64_t num_micro_batches() const {
     return batch.global_batch / (batch.micro_batch * layout.dp);

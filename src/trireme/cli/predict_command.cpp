@@ -1,0 +1,67 @@
+// trireme predict
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "trireme/base/csv.h"
+#include "trireme/checkpoint/file.h"
+#include "trireme/cli/commands.h"
+#include "trireme/cli/run_log.h"
+#include "trireme/cli/validators.h"
+#include "trireme/plan/predict_table.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::int64_t kMaxTableBytes = std::int64_t{1} << 30;
+
+struct PredictArguments {
+  std::string cluster;
+  std::string framework;
+  std::string cases;
+  std::string output;
+};
+
+void run_predict(const PredictArguments& arguments, const Session& session) {
+  const PredictRequest request{.cluster = read_cluster(arguments.cluster),
+                               .framework = arguments.framework};
+  const CsvTable cases = parse_csv(read_text(arguments.cases, kMaxTableBytes), arguments.cases);
+  const CsvTable predicted = predict_table(cases, request);
+  std::string text = csv_line(predicted.header);
+  for (const std::vector<std::string>& row : predicted.rows) text += csv_line(row);
+  if (arguments.output.empty()) return session.print(text);
+  replace_file(arguments.output, text);
+  std::size_t num_unpriced = 0;
+  for (const std::vector<std::string>& row : predicted.rows) num_unpriced += row.back().empty() ? 0 : 1;
+  session.print(fmt::format("{}: {} rows priced, {} not (pred_note says why)\n", arguments.output,
+                            predicted.rows.size() - num_unpriced, num_unpriced));
+}
+
+}  // namespace
+
+void add_predict_command(CLI::App& app, Session& session) {
+  auto arguments = std::make_shared<PredictArguments>();  // owned by the command's callback
+  CLI::App* const command = app.add_subcommand(
+      "predict", "Append predicted memory, time and MFU to a CSV table of layouts");
+  command->add_option("--cluster", arguments->cluster, "name of a cluster, or PATH.toml")
+      ->required()
+      ->check(non_empty("cluster"));
+  command->add_option("--framework", arguments->framework, "name of a profile, or PATH.toml")
+      ->required()
+      ->check(non_empty("framework"));
+  command->add_option("cases", arguments->cases, "CSV table, one layout a row")
+      ->required()
+      ->check(non_empty("file"));
+  command->add_option("-o,--output", arguments->output, "CSV table to write; else it is printed")
+      ->check(non_empty("file"));
+  command->footer(fmt::format(
+      "Clusters: {}\nFrameworks: {}\nColumns: docs/prediction.md\n"
+      "Example: trireme predict --cluster h100-playbook --framework nanotron "
+      "published/playbook_dev.csv -o predicted.csv",
+      built_in_names("clusters"), built_in_names("profiles")));
+  command->callback([arguments, &session] { run_predict(*arguments, session); });
+}
+
+}  // namespace trireme

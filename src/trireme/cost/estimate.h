@@ -1,0 +1,60 @@
+// Memory and time of a layout in closed form.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "trireme/cost/cluster.h"
+#include "trireme/cost/profile.h"
+#include "trireme/cost/workload.h"
+
+namespace trireme {
+
+/// Bytes that one rank of a stage holds at its peak.
+struct StageBytes {
+  double parameters = 0;
+  double gradients = 0;
+  double optimizer = 0;    ///< master copies and moments
+  double activations = 0;  ///< kept for the backward passes of all micro-batches in flight
+  double logits = 0;       ///< of the last stage, with their gradient
+  double buffers = 0;      ///< of communication and of the piece that is being computed
+  bool operator==(const StageBytes&) const = default;
+  [[nodiscard]] double total() const {
+    return parameters + gradients + optimizer + activations + logits + buffers;
+  }
+};
+
+/// Seconds of a step on its critical path, by what takes them.
+struct StepSeconds {
+  double compute = 0;    ///< of the slowest stage, all its micro-batches
+  double bubble = 0;     ///< in which the slowest stage waits for the others
+  double tp = 0;         ///< communication that nothing hides, by axis
+  double cp = 0;
+  double pp = 0;
+  double dp = 0;
+  double optimizer = 0;
+  double fixed = 0;      ///< data loading, barriers, logging
+  bool operator==(const StepSeconds&) const = default;
+  [[nodiscard]] double total() const {
+    return compute + bubble + tp + cp + pp + dp + optimizer + fixed;
+  }
+};
+
+struct Estimate {
+  StepSeconds seconds;
+  StageBytes first;    ///< of the first stage
+  StageBytes fullest;  ///< of the stage that needs most
+  int fullest_stage = 0;
+  double overhead_bytes = 0;  ///< outside of the framework's allocator: context, communicators
+  double needed_bytes = 0;    ///< of the device: fullest x allocator factor + overhead
+  bool fits = false;
+
+  bool operator==(const Estimate&) const = default;
+};
+
+/// At least 100,000 a second on one core (bench: BM_Estimate).
+[[nodiscard]] Estimate estimate(const Workload& workload, const Cluster& cluster,
+                                const Profile& profile);
+
+}  // namespace trireme

@@ -1,0 +1,104 @@
+#include "trireme/cost/memory.h"
+
+#include <algorithm>
+
+namespace trireme {
+namespace {
+
+bool keeps_scores(const Workload& workload, const Profile& profile) {
+  return !profile.has_fused_attention && workload.layout.recompute == Recompute::kNone;
+}
+
+/// Full recomputation keeps the input of each layer, in 16 bits.
+double input_bytes_per_token(const Workload& workload) {
+  constexpr double kInputBytes = 2;
+  const double hidden = static_cast<double>(workload.model.hidden);
+  return kInputBytes * hidden / (workload.layout.sp ? workload.layout.tp : 1);
+}
+
+double activation_bytes(const Workload& workload, const Profile& profile, const StageShare& share,
+                        int rank) {
+  const double layers = share.layers * micro_batches_in_flight(workload, rank);
+  const double tokens = workload.micro_batch_tokens();
+  const double kept = kept_bytes_per_token(workload, profile);
+  if (workload.layout.recompute != Recompute::kFull) return layers * tokens * kept;
+  return tokens * (layers * input_bytes_per_token(workload) + (share.layers > 0 ? kept : 0));
+}
+
+}  // namespace
+
+double stage_parameters(const Workload& workload, const StageShare& share) {
+  const ModelShape& model = workload.model;
+  const bool is_held_once = model.is_tied && share.has_embedding;
+  const int tables = (share.has_embedding ? 1 : 0) + (share.has_head && !is_held_once ? 1 : 0);
+  const double cut = static_cast<double>(share.layers * model.layer_matrix_elems() +
+                                         tables * model.table_elems());
+  const double whole = static_cast<double>(share.layers * model.layer_vector_elems() +
+                                           (share.has_embedding ? model.positions : 0) *
+                                               model.hidden);
+  return cut / workload.layout.tp + whole;
+}
+
+double kept_bytes_per_token(const Workload& workload, const Profile& profile) {
+  const ModelShape& model = workload.model;
+  const Layout& layout = workload.layout;
+  const double hidden = static_cast<double>(model.hidden);
+  const double scores = keeps_scores(workload, profile) ? profile.kept_score_bytes *
+                                                              static_cast<double>(workload.batch.seq)
+                                                        : 0;
+  const double of_rank =
+      (layout.tp > 1 ? profile.kept_tp_bytes * hidden : 0) +
+      profile.kept_query_bytes * static_cast<double>(model.q_width()) +
+      2 * profile.kept_key_value_bytes * static_cast<double>(model.kv_heads * model.head_dim) +
+      (profile.kept_ffn_bytes + (model.is_gated ? profile.kept_gate_bytes : 0)) *
+          static_cast<double>(model.ffn) +
+      (profile.kept_head_bytes + scores) * static_cast<double>(model.heads);
+  return profile.kept_sequence_bytes * hidden / (layout.sp ? layout.tp : 1) + of_rank / layout.tp;
+}
+
+StageBytes stage_bytes(const Workload& workload, const Profile& profile, const StageShare& share,
+                       int rank) {
+  const Layout& layout = workload.layout;
+  const double parameters = stage_parameters(workload, share);
+  const double shards = layout.num_shards();
+  const bool has_buckets = layout.zero == 0 && layout.dp * layout.cp > 1;
+  StageBytes bytes;
+  bytes.parameters = profile.parameter_bytes * parameters / (layout.zero == 3 ? shards : 1);
+  bytes.gradients = parameters * (profile.gradient_bytes / (layout.zero >= 2 ? shards : 1) +
+                                  (layout.zero >= 2 ? 0 : profile.transient_gradient_bytes));
+  bytes.optimizer = profile.optimizer_state_bytes * parameters / (layout.zero >= 1 ? shards : 1);
+  bytes.activations = activation_bytes(workload, profile, share, rank);
+  if (share.has_head) {
+    bytes.logits = profile.kept_logit_bytes * workload.micro_batch_tokens() *
+                   static_cast<double>(workload.model.vocab) / layout.tp;
+  }
+  if (has_buckets) bytes.buffers = profile.bucket_bytes * parameters;
+  if (layout.zero >= 2 && shards > 1) {
+    // Two layers gathered, one layer's gradient not yet reduced.
+    const double layer = static_cast<double>(workload.model.layer_matrix_elems()) / layout.tp;
+    bytes.buffers += layer * (profile.gradient_wire_bytes +
+                              (layout.zero == 3 ? 2 * profile.parameter_wire_bytes : 0));
+  }
+  return bytes;
+}
+
+double gathered_bytes(const Workload& workload, const Profile& profile, const StageShare& share,
+                      int rank) {
+  const Layout& layout = workload.layout;
+  if (!layout.sp || layout.recompute == Recompute::kFull) return 0;
+  const double layers = share.layers * micro_batches_in_flight(workload, rank);
+  const double per_token =
+      layers * profile.kept_gathered_bytes * static_cast<double>(workload.model.hidden) +
+      (share.has_head ? profile.kept_gathered_logit_bytes : 0) *
+          static_cast<double>(workload.model.vocab);
+  return per_token * workload.micro_batch_tokens() * (layout.tp - 1) / layout.tp;
+}
+
+double overhead_bytes(const Workload& workload, const Profile& profile) {
+  const Layout& layout = workload.layout;
+  const int axes = (layout.tp > 1 ? 1 : 0) + (layout.pp > 1 ? 1 : 0) + (layout.cp > 1 ? 1 : 0) +
+                   (layout.dp * layout.cp > 1 ? 1 : 0);
+  return profile.context_bytes + profile.communicator_bytes * axes;
+}
+
+}  // namespace trireme

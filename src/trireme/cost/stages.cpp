@@ -1,0 +1,120 @@
+#include "trireme/cost/stages.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+
+#include "trireme/program/pipeline.h"
+
+namespace trireme {
+namespace {
+
+using Counts = std::vector<std::int64_t>;
+
+Counts even_counts(std::int64_t layers, std::size_t num_stages) {
+  const auto stages = static_cast<std::int64_t>(num_stages);
+  Counts counts(num_stages, layers / stages);
+  for (std::int64_t i = 0; i < layers % stages; ++i) ++counts[static_cast<std::size_t>(i)];
+  return counts;
+}
+
+/// A stage ends with the layer that fills its share of all costs; the head counts and comes last.
+Counts cumulative_counts(const ModelShape& model, std::size_t num_stages) {
+  const std::int64_t layer =
+      4 * model.hidden * model.q_width() + (model.is_gated ? 3 : 2) * model.hidden * model.ffn;
+  const std::int64_t total = model.layers * layer + model.table_elems();
+  const auto stages = static_cast<std::int64_t>(num_stages);
+  Counts counts(num_stages, 0);
+  std::int64_t stage = 0;
+  for (std::int64_t done = 1; done <= model.layers; ++done) {
+    ++counts[static_cast<std::size_t>(stage)];
+    const bool is_full = static_cast<double>(done * layer) * static_cast<double>(stages) >=
+                         static_cast<double>(total) * static_cast<double>(stage + 1);
+    if (stage + 1 < stages && is_full) ++stage;
+  }
+  return counts;
+}
+
+Counts balanced_counts(const ModelShape& model, std::size_t num_stages) {
+  if (static_cast<std::int64_t>(num_stages) > model.layers) {
+    return even_counts(model.layers, num_stages);
+  }
+  ModelSpec spec;
+  spec.family = model.is_gated ? Family::kLlama : Family::kGpt2;
+  spec.layers = model.layers;
+  spec.hidden = model.hidden;
+  spec.heads = model.heads;
+  spec.kv_heads = model.kv_heads;
+  spec.head_dim = model.head_dim;
+  spec.ffn = model.ffn;
+  spec.vocab = model.vocab;
+  return balanced_stages(spec, static_cast<int>(num_stages));
+}
+
+Counts layer_counts(const Workload& workload, StageSplit split, std::size_t num_stages) {
+  if (workload.layout.stages.size() == num_stages) return workload.layout.stages;
+  switch (split) {
+    case StageSplit::kEven:
+      return even_counts(workload.model.layers, num_stages);
+    case StageSplit::kCumulative:
+      return cumulative_counts(workload.model, num_stages);
+    case StageSplit::kBalanced:
+      break;
+  }
+  return balanced_counts(workload.model, num_stages);
+}
+
+bool is_named(const Layout& layout, std::string_view name) {
+  return layout.schedule.starts_with(name);
+}
+
+int chunks_of(const Layout& layout) {
+  if (layout.chunks > 0) return layout.chunks;
+  const bool has_two = is_named(layout, "interleaved") || is_named(layout, "breadth-first") ||
+                       is_named(layout, "zb-v");
+  return has_two ? 2 : 1;
+}
+
+}  // namespace
+
+std::vector<StageShare> stage_shares(const Workload& workload, StageSplit split) {
+  const auto ranks = static_cast<std::size_t>(workload.layout.pp);
+  std::vector<StageShare> shares(ranks);
+  shares.front().has_embedding = true;
+  if (ranks == 1) {
+    shares.front() = {static_cast<int>(workload.model.layers), true, true};
+    return shares;
+  }
+  const std::size_t stages = ranks * static_cast<std::size_t>(chunks_of(workload.layout));
+  const Counts counts = layer_counts(workload, split, stages);
+  const bool is_v = is_named(workload.layout, "zb-v");
+  for (std::size_t stage = 0; stage < stages; ++stage) {
+    const std::size_t rank = is_v && stage >= ranks ? stages - 1 - stage : stage % ranks;
+    shares[rank].layers += static_cast<int>(counts[stage]);
+    if (stage + 1 == stages) shares[rank].has_head = true;
+  }
+  return shares;
+}
+
+double micro_batches_in_flight(const Workload& workload, int rank) {
+  const Layout& layout = workload.layout;
+  if (layout.pp == 1) return 1;
+  const auto all = static_cast<double>(workload.num_micro_batches());
+  const double pp = layout.pp;
+  const int chunks = chunks_of(layout);
+  if (is_named(layout, "gpipe") || is_named(layout, "breadth-first")) return all;
+  if (is_named(layout, "zb-h2")) return std::min(all, 2 * pp - 1);
+  if (is_named(layout, "zb")) return std::min(all, pp);
+  if (is_named(layout, "dualpipe")) return std::min(all, pp + 1);
+  if (chunks == 1) return std::min(all, pp - rank);
+  return std::min(all, (2 * (pp - rank - 1) + (chunks - 1) * pp + 1) / chunks);
+}
+
+double bubble_share(const Layout& layout) {
+  if (is_named(layout, "zb-h2") || is_named(layout, "zb-v")) return 0;
+  if (is_named(layout, "zb-h1")) return 1.0 / 3.0;
+  if (is_named(layout, "dualpipe")) return 1.0 / 6.0;
+  return 1.0 / chunks_of(layout);
+}
+
+}  // namespace trireme

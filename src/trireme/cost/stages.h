@@ -1,0 +1,34 @@
+// Which layers a rank of the pipeline has, and how many micro-batches it keeps in flight.
+#pragma once
+
+#include <vector>
+
+#include "trireme/cost/profile.h"
+#include "trireme/cost/workload.h"
+
+namespace trireme {
+
+/// What one rank of the pipeline computes, over all its chunks.
+struct StageShare {
+  int layers = 0;
+  bool has_embedding = false;
+  bool has_head = false;
+  bool operator==(const StageShare&) const = default;
+};
+
+/// By rank of the pipeline. Layers go to pp * chunks stages in the profile's way, or as
+/// layout.stages says; stage s belongs to rank s mod pp.
+[[nodiscard]] std::vector<StageShare> stage_shares(const Workload& workload, StageSplit split);
+
+/// Micro-batches whose activations a rank of the pipeline keeps at its peak, in units of what all
+/// its layers keep for one: gpipe m, 1f1b min(m, pp - rank), interleaved with v chunks
+/// pp + (pp - 1) / v on the first rank (Korthikanti et al. 2022, section 4.2.3), zb-h1 and zb-v pp,
+/// zb-h2 2 pp - 1, dualpipe pp + 1.
+[[nodiscard]] double micro_batches_in_flight(const Workload& workload, int rank);
+
+/// Share of the time that a 1f1b pipeline spends in filling and draining that is left idle under
+/// the layout's schedule: 1/v for interleaved; with F = I = W, zb-h1 (F + B - 2W) / (F + B) = 1/3,
+/// dualpipe likewise over half the stages, zb-h2 and zb-v none (Qi et al. 2024, arXiv:2401.10241).
+[[nodiscard]] double bubble_share(const Layout& layout);
+
+}  // namespace trireme

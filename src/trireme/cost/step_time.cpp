@@ -1,0 +1,325 @@
+#include "trireme/cost/step_time.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "trireme/cost/collectives.h"
+#include "trireme/cost/kernels.h"
+#include "trireme/cost/memory.h"
+
+namespace trireme {
+namespace {
+
+/// Of one layer and micro-batch on one rank.
+struct LayerSeconds {
+  double forward = 0;   ///< device
+  double backward = 0;  ///< device, with recomputation
+  double tp = 0;        ///< collectives that nothing hides
+  double cp = 0;
+  double host = 0;
+  double hidden_slowdown = 0;  ///< of computation beside gathers
+};
+
+double smooth_max(double a, double b, double exponent) {
+  const double most = std::max(a, b);
+  const double least = std::min(a, b);
+  if (least <= 0) return most;
+  return most * std::pow(1 + std::pow(least / most, exponent), 1 / exponent);
+}
+
+class StepPricer {
+ public:
+  StepPricer(const Workload& workload, const Cluster& cluster, const Profile& profile)
+      : workload_(workload),
+        model_(workload.model),
+        layout_(workload.layout),
+        cluster_(cluster),
+        device_(cluster.device),
+        profile_(profile),
+        places_(places_of(workload.layout, cluster.node_devices)),
+        tokens_(workload.micro_batch_tokens()),
+        num_nodes_(std::max(1.0, static_cast<double>(workload.layout.world()) /
+                                     cluster.node_devices)) {}
+
+  StepSeconds price(const std::vector<StageShare>& shares);
+
+ private:
+  [[nodiscard]] double hidden() const { return static_cast<double>(model_.hidden); }
+  [[nodiscard]] double of_rank(std::int64_t width) const {
+    return static_cast<double>(width) / layout_.tp;
+  }
+  /// The vocabulary's part, padded to full 16-byte rows.
+  [[nodiscard]] double vocab_of_rank() const {
+    constexpr double kRow = 8;
+    return std::ceil(of_rank(model_.vocab) / kRow) * kRow;
+  }
+  [[nodiscard]] double shards() const { return layout_.num_shards(); }
+  [[nodiscard]] bool gathers_layers() const { return layout_.zero >= 2 && shards() > 1; }
+
+  [[nodiscard]] ProductSeconds matrix_products() const;
+  [[nodiscard]] ProductSeconds attention() const;
+  [[nodiscard]] ProductSeconds element_wise() const;
+  [[nodiscard]] double tp_collective() const;
+  [[nodiscard]] double cp_exchange() const;
+  [[nodiscard]] LayerSeconds layer() const;
+  [[nodiscard]] double sharded_excess(const LayerSeconds& layer) const;
+  [[nodiscard]] double head_seconds() const;
+  [[nodiscard]] double embedding_seconds() const;
+  [[nodiscard]] double message_pair() const;
+  [[nodiscard]] double wire_seconds(Collective collective, double bytes) const {
+    return collective_seconds(cluster_, collective, places_.replicas, bytes);
+  }
+  void price_replicas(const std::vector<StageShare>& shares, double forward, double backward,
+                      StepSeconds& seconds) const;
+
+  const Workload& workload_;
+  const ModelShape& model_;
+  const Layout& layout_;
+  const Cluster& cluster_;
+  const Device& device_;
+  const Profile& profile_;
+  LayoutPlaces places_;
+  double tokens_;
+  double num_nodes_;
+};
+
+ProductSeconds StepPricer::matrix_products() const {
+  ProductSeconds total;
+  const auto add = [&](double outputs, double inputs) {
+    const ProductSeconds one =
+        weight_product_seconds(device_, workload_.precision, tokens_, outputs, inputs);
+    total.forward += one.forward;
+    total.backward += one.backward;
+  };
+  add(of_rank(model_.qkv_width()), hidden());
+  add(hidden(), of_rank(model_.q_width()));
+  add(of_rank(model_.up_width()), hidden());
+  add(hidden(), of_rank(model_.ffn));
+  return total;
+}
+
+ProductSeconds StepPricer::attention() const {
+  const AttentionShape shape{.sequences = static_cast<double>(workload_.batch.micro_batch),
+                             .seq = static_cast<double>(workload_.batch.seq),
+                             .heads = static_cast<double>(model_.heads) / layout_.tp,
+                             .head_dim = static_cast<double>(model_.head_dim)};
+  ProductSeconds seconds =
+      profile_.has_fused_attention
+          ? fused_attention_seconds(device_, profile_.attention_flops_per_second, shape)
+          : plain_attention_seconds(device_, workload_.precision, shape,
+                                    profile_.score_forward_bytes * profile_.element_factor,
+                                    profile_.score_backward_bytes * profile_.element_factor);
+  seconds.forward /= layout_.cp;
+  seconds.backward /= layout_.cp;
+  return seconds;
+}
+
+ProductSeconds StepPricer::element_wise() const {
+  const double gated = model_.is_gated ? 1.5 : 1;
+  const double sequence = hidden() / (layout_.sp ? layout_.tp : 1);
+  const double ffn = gated * of_rank(model_.ffn);
+  const double cast = workload_.precision == ComputePrecision::kFp8
+                          ? profile_.cast_bytes * (of_rank(model_.hidden) + of_rank(model_.ffn))
+                          : 0;
+  const auto seconds = [&](double of_sequence, double of_hidden, double of_ffn, double casts) {
+    const double bytes = profile_.element_factor * (of_sequence * sequence +
+                                                    of_hidden * of_rank(model_.hidden) +
+                                                    of_ffn * ffn) +
+                         casts * cast;
+    return bytes_seconds(device_, tokens_ * bytes);
+  };
+  const double accumulated =
+      profile_.accumulate_bytes * of_rank(model_.layer_matrix_elems());
+  return {.forward = seconds(profile_.sequence_forward_bytes, profile_.hidden_forward_bytes,
+                             profile_.ffn_forward_bytes, 1),
+          .backward = seconds(profile_.sequence_backward_bytes, profile_.hidden_backward_bytes,
+                              profile_.ffn_backward_bytes, 2) +
+                      bytes_seconds(device_, accumulated)};
+}
+
+/// As much as an all-reduce of the residual stream, or with sp a gather and a scatter.
+double StepPricer::tp_collective() const {
+  if (layout_.tp == 1) return 0;
+  const double bytes = 2 * tokens_ * hidden();
+  if (!layout_.sp) {
+    return collective_seconds(cluster_, Collective::kAllReduce, places_.tp, bytes);
+  }
+  return profile_.tp_exposed *
+         (collective_seconds(cluster_, Collective::kAllGather, places_.tp, bytes) +
+          collective_seconds(cluster_, Collective::kReduceScatter, places_.tp, bytes));
+}
+
+/// Keys and values go round, forward, and with their gradients backward.
+double StepPricer::cp_exchange() const {
+  if (layout_.cp == 1) return 0;
+  constexpr double kPasses = 3;
+  const double bytes = 2 * 2 * tokens_ * of_rank(model_.kv_heads * model_.head_dim);
+  return profile_.cp_exposed * kPasses * (layout_.cp - 1) *
+         message_seconds(cluster_, places_.cp.nodes() > 1, bytes);
+}
+
+LayerSeconds StepPricer::layer() const {
+  const ProductSeconds products = matrix_products();
+  const ProductSeconds core = attention();
+  const ProductSeconds elements = element_wise();
+  LayerSeconds result;
+  result.forward = products.forward + core.forward + elements.forward;
+  result.backward = products.backward + core.backward + elements.backward;
+  const bool is_full = layout_.recompute == Recompute::kFull;
+  if (is_full) result.backward += result.forward;
+  if (layout_.recompute == Recompute::kSelective) result.backward += core.forward;
+  const double collectives = layout_.tp == 1 ? 0 : 4 + (is_full ? 2 : 0);
+  const double again = layout_.sp && profile_.gathers_inputs_again ? 1 : 0;
+  result.tp = (collectives + again) * tp_collective();
+  result.cp = cp_exchange();
+  result.host = profile_.layer_host_seconds * (is_full ? 4.0 / 3.0 : 1) +
+                collectives * profile_.collective_host_seconds;
+  if (places_.pipe_leaves_node && layout_.tp > 1) {
+    result.host += profile_.pipe_stall_seconds * layout_.tp;
+  }
+  return result;
+}
+
+/// What gathers of a layer's parameters and the reduction of its gradients take beyond its
+/// computation, pass by pass, and the slowdown of what runs beside them.
+double StepPricer::sharded_excess(const LayerSeconds& layer) const {
+  if (!gathers_layers()) return 0;
+  const double elems = of_rank(model_.layer_matrix_elems());
+  const auto micro_batches = static_cast<double>(workload_.num_micro_batches());
+  const double gather =
+      wire_seconds(Collective::kAllGather, profile_.parameter_wire_bytes * elems);
+  const double reduce =
+      wire_seconds(Collective::kReduceScatter, profile_.gradient_wire_bytes * elems);
+  const bool is_3 = layout_.zero == 3;
+  const double forward_wire = is_3 ? gather : gather / micro_batches;
+  const double backward_wire =
+      (is_3 && layout_.reshards() ? gather : 0) +
+      (is_3 || layout_.reduce == GradientReduction::kMicroBatch ? reduce : reduce / micro_batches);
+  const auto excess = [&](double compute, double wire) {
+    return std::max(wire - compute, 0.0) +
+           cluster_.overlap_compute_slowdown * std::min(wire, compute);
+  };
+  return excess(layer.forward, forward_wire) + excess(layer.backward, backward_wire);
+}
+
+double StepPricer::head_seconds() const {
+  const double vocab = vocab_of_rank();
+  const ProductSeconds products =
+      weight_product_seconds(device_, workload_.precision == ComputePrecision::kFp8
+                                          ? ComputePrecision::kBf16
+                                          : workload_.precision,
+                             tokens_, vocab, hidden());
+  return products.forward + products.backward +
+         bytes_seconds(device_, profile_.logit_bytes * tokens_ * vocab +
+                                    profile_.accumulate_bytes * vocab * hidden()) +
+         profile_.ends_seconds / 2;
+}
+
+double StepPricer::embedding_seconds() const {
+  constexpr double kBytes = 20;  // per token and hidden: rows read and written, both passes
+  return bytes_seconds(device_, kBytes * tokens_ * hidden()) +
+         profile_.ends_token_seconds * tokens_ + profile_.ends_seconds / 2;
+}
+
+/// An activation to the next stage and its gradient back.
+double StepPricer::message_pair() const {
+  if (layout_.pp == 1) return 0;
+  const double bytes = 2 * tokens_ * hidden() / (layout_.sp ? layout_.tp : 1);
+  const double transfer = message_seconds(cluster_, places_.pipe_leaves_node, bytes);
+  return 2 * transfer / profile_.pipe_link_share;
+}
+
+StepSeconds StepPricer::price(const std::vector<StageShare>& shares) {
+  const LayerSeconds one = layer();
+  const double device = one.forward + one.backward + one.tp + one.cp;
+  const double bound =
+      smooth_max(device, one.host, profile_.host_exponent) + sharded_excess(one);
+  const double head = head_seconds() + tp_collective();
+  const double embedding = embedding_seconds() + tp_collective();
+  const double messages = message_pair();
+  const int chunks = std::max(layout_.chunks, 1);
+  double slowest = 0;
+  double sum = 0;
+  double slowest_messages = 0;
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    const StageShare& share = shares[i];
+    const bool is_end = i == 0 || i + 1 == shares.size();
+    const double wire = messages * chunks * (is_end ? 0.5 : 1);
+    const double seconds = share.layers * bound + (share.has_head ? head : 0) +
+                           (share.has_embedding ? embedding : 0) + wire;
+    sum += seconds;
+    if (seconds > slowest) {
+      slowest = seconds;
+      slowest_messages = wire;
+    }
+  }
+  const auto micro_batches = static_cast<double>(workload_.num_micro_batches());
+  StepSeconds seconds;
+  const double layers = shares.front().layers;
+  const double tp_share = std::min(one.tp / device, 1.0);
+  const double cp_share = std::min(one.cp / device, 1.0);
+  seconds.pp = micro_batches * slowest_messages;
+  seconds.tp = micro_batches * (slowest - slowest_messages) * tp_share;
+  seconds.cp = micro_batches * (slowest - slowest_messages) * cp_share;
+  seconds.compute = micro_batches * slowest - seconds.pp - seconds.tp - seconds.cp;
+  seconds.bubble = (sum - slowest) * bubble_share(layout_);
+  const double forward_share = one.forward / (one.forward + one.backward);
+  const double first = layers * bound;
+  price_replicas(shares, first * forward_share, first * (1 - forward_share), seconds);
+  seconds.fixed = profile_.step_seconds * (1 + std::log2(num_nodes_));
+  const double slower = 1 + cluster_.straggler;
+  seconds.compute *= slower;
+  seconds.bubble *= slower;
+  return seconds;
+}
+
+/// Gradients and parameters over the replicas, tied tables over the pipeline, the optimizer.
+void StepPricer::price_replicas(const std::vector<StageShare>& shares, double forward,
+                                double backward, StepSeconds& seconds) const {
+  double elems = 0;
+  for (const StageShare& share : shares) {
+    elems = std::max(elems, stage_parameters(workload_, share));
+  }
+  const double layers = std::max(1, shares.front().layers);
+  const auto exposed = [&](double wire, double hides) {
+    return hides > 0 ? std::max(wire - hides, wire / layers) : wire;
+  };
+  double wire = 0;
+  double shown = 0;
+  if (gathers_layers()) {
+    const double table = static_cast<double>(model_.table_elems()) / layout_.tp;
+    wire = shown = wire_seconds(Collective::kAllGather, 2 * profile_.parameter_wire_bytes * table) +
+                   wire_seconds(Collective::kReduceScatter, profile_.gradient_wire_bytes * table);
+    const auto micro_batches = static_cast<double>(workload_.num_micro_batches());
+    wire = shown = shown * (layout_.zero == 3 ? micro_batches : 1);
+  } else if (layout_.zero == 0 || shards() == 1) {
+    wire = wire_seconds(Collective::kAllReduce, profile_.gradient_wire_bytes * elems);
+    shown = exposed(wire, profile_.replicated_overlap * backward);
+  } else {
+    const Collective reduction =
+        profile_.scatters_gradients ? Collective::kReduceScatter : Collective::kAllReduce;
+    const double reduce = wire_seconds(reduction, profile_.gradient_wire_bytes * elems);
+    const double gather =
+        wire_seconds(Collective::kAllGather, profile_.parameter_wire_bytes * elems);
+    wire = reduce + gather;
+    shown = exposed(reduce, profile_.sharded_overlap * backward) +
+            exposed(gather, profile_.sharded_overlap * forward);
+  }
+  seconds.dp = shown + cluster_.overlap_compute_slowdown * (wire - shown);
+  if (model_.is_tied && layout_.pp > 1) {
+    const double bytes =
+        profile_.tied_wire_bytes * static_cast<double>(model_.table_elems()) / layout_.tp;
+    seconds.pp += message_seconds(cluster_, places_.pipe_leaves_node, bytes);
+  }
+  seconds.optimizer = bytes_seconds(
+      device_, profile_.optimizer_bytes * elems / (layout_.zero >= 1 ? shards() : 1));
+}
+
+}  // namespace
+
+StepSeconds step_seconds(const Workload& workload, const Cluster& cluster, const Profile& profile,
+                         const std::vector<StageShare>& shares) {
+  return StepPricer(workload, cluster, profile).price(shares);
+}
+
+}  // namespace trireme

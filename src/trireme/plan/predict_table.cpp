@@ -1,0 +1,161 @@
+#include "trireme/plan/predict_table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cctype>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "trireme/base/errors.h"
+#include "trireme/cost/estimate.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
+const std::vector<std::string> kColumns = {"pred_step_s",  "pred_tok_s_gpu",    "pred_tflops_gpu",
+                                           "pred_mfu",     "pred_mem_gib",      "pred_peak_mem_gib",
+                                           "pred_fits",    "pred_note"};
+
+/// Where a row is priced.
+struct Site {
+  Cluster cluster;
+  Profile profile;
+};
+
+/// The request's cluster, and the known ones of other devices that rows name, each read once.
+class Sites {
+ public:
+  explicit Sites(const PredictRequest& request)
+      : framework_(request.framework),
+        given_{request.cluster, read_profile(request.framework, request.cluster)} {}
+
+  [[nodiscard]] const Site& given() const { return given_; }
+
+  const Site& of(const std::string& gpu_type) {
+    if (gpu_type.empty() || matches(given_.cluster, gpu_type)) return given_;
+    for (const BuiltInFile& file : built_in_files()) {
+      if (file.folder != "clusters") continue;
+      const Site& site = known(std::string(file.stem));
+      if (matches(site.cluster, gpu_type)) return site;
+    }
+    throw UsageError(
+        fmt::format("gpu_type = \"{}\": no cluster file for it; leave it blank to use {}", gpu_type,
+                    given_.cluster.name));
+  }
+
+ private:
+  static bool matches(const Cluster& cluster, const std::string& gpu_type) {
+    return std::any_of(cluster.gpu_types.begin(), cluster.gpu_types.end(), [&](const auto& type) {
+      return gpu_type == type || gpu_type.starts_with(type + " ");
+    });
+  }
+
+  const Site& known(const std::string& stem) {
+    const auto found = known_.find(stem);
+    if (found != known_.end()) return found->second;
+    Cluster cluster = read_cluster(stem);
+    Profile profile = read_profile(framework_, cluster);
+    return known_.emplace(stem, Site{std::move(cluster), std::move(profile)}).first->second;
+  }
+
+  const std::string& framework_;
+  Site given_;
+  std::map<std::string, Site> known_;
+};
+
+double peak_flops_per_second(const Cluster& cluster, ComputePrecision precision) {
+  const Device& device = cluster.device;
+  const double special = precision == ComputePrecision::kFp8    ? device.peak_fp8_flops_per_second
+                         : precision == ComputePrecision::kFp32 ? device.peak_fp32_flops_per_second
+                                                         : 0;
+  return special > 0 ? special : device.peak_flops_per_second;
+}
+
+Prediction closed_form(const PricedCase& row, const Site& site) {
+  const Estimate result = estimate(row.workload, site.cluster, site.profile);
+  return {.step_seconds = result.seconds.total(),
+          .first_stage_bytes = std::round(result.first.total()),
+          .peak_bytes = std::round(result.fullest.total()),
+          .fits = result.fits};
+}
+
+std::vector<std::string> cells_of(const PricedCase& row, const Cluster& cluster,
+                                  const Prediction& prediction) {
+  const Workload& workload = row.workload;
+  const double tokens = static_cast<double>(workload.batch.tokens_per_step()) /
+                        (prediction.step_seconds * workload.layout.world());
+  const double flops = tokens * workload.model.flops_per_token(workload.batch.seq);
+  return {fmt::format("{:.6g}", prediction.step_seconds),
+          fmt::format("{:.6g}", tokens),
+          fmt::format("{:.6g}", flops / 1e12),
+          fmt::format("{:.5g}", flops / peak_flops_per_second(cluster, workload.precision)),
+          fmt::format("{}", prediction.first_stage_bytes / kGib),
+          fmt::format("{}", prediction.peak_bytes / kGib),
+          prediction.fits ? "1" : "0",
+          ""};
+}
+
+CaseDefaults defaults_of(const Site& site) {
+  return {.node_devices = site.cluster.node_devices,
+          .zero = site.profile.default_zero,
+          .sp = site.profile.default_sp,
+          .is_llama_like = site.profile.is_llama_like};
+}
+
+std::string lower_case(std::string_view text) {
+  std::string result(text);
+  for (char& each : result) {
+    each = static_cast<char>(std::tolower(static_cast<unsigned char>(each)));
+  }
+  return result;
+}
+
+}  // namespace
+
+CsvTable predict_table(const CsvTable& cases, const PredictRequest& request) {
+  std::map<std::string_view, std::size_t> column_of;
+  std::vector<std::size_t> kept;
+  CsvTable result;
+  for (std::size_t i = 0; i < cases.header.size(); ++i) {
+    const std::string& name = cases.header[i];
+    if (std::find(kColumns.begin(), kColumns.end(), name) != kColumns.end()) continue;
+    kept.push_back(i);
+    result.header.push_back(name);
+    const auto& read = case_columns();
+    if (std::find(read.begin(), read.end(), name) != read.end()) column_of.emplace(name, i);
+  }
+  result.header.insert(result.header.end(), kColumns.begin(), kColumns.end());
+  Sites sites(request);
+  for (const std::vector<std::string>& row : cases.rows) {
+    std::vector<std::string>& out = result.rows.emplace_back();
+    for (const std::size_t i : kept) out.push_back(i < row.size() ? row[i] : "");
+    std::vector<std::string> predicted(kColumns.size());
+    try {
+      if (row.size() != cases.header.size()) {
+        throw UsageError(fmt::format("the row has {} cells but the header {} columns", row.size(),
+                                     cases.header.size()));
+      }
+      const auto cell = [&](std::string_view column) {
+        const auto found = column_of.find(column);
+        return found == column_of.end() ? std::string_view() : std::string_view(row[found->second]);
+      };
+      const Site& site = sites.of(lower_case(cell("gpu_type")));
+      const PricedCase priced = read_case(cell, defaults_of(site));
+      const Prediction prediction = request.price_programs
+                                        ? request.price_programs(priced, site.cluster)
+                                        : closed_form(priced, site);
+      predicted = cells_of(priced, site.cluster, prediction);
+    } catch (const Error& error) {
+      predicted.back() = error.what();
+    }
+    out.insert(out.end(), predicted.begin(), predicted.end());
+  }
+  return result;
+}
+
+}  // namespace trireme
