@@ -91,16 +91,14 @@ FITS = {
         "a100-dgx", "megatron-2022", table("vtrain_a100_single.csv"), lambda r: float(r["iter_ms"]) / 1000, time_of,
         lambda r: int(r["fold"]), [
             (A100, "device.product_efficiency", 0.4, 0.95),
-            (A100, "device.product_half_depth", 10, 400),
             (A100, "device.misaligned_efficiency", 0.2, 1),
             (MEGATRON_2022, "moved.element_factor", 0.8, 2.5),
-            (MEGATRON_2022, "moved.logit_bytes", 6, 60),
             (MEGATRON_2022, "time.layer_host_seconds", 1e-3, 5e-3),
             (MEGATRON_2022, "time.collective_host_seconds", 0, 3e-4),
             (MEGATRON_2022, "time.host_exponent", 1.5, 10),
             (MEGATRON_2022, "time.ends_seconds", 0, 3e-3),
             (MEGATRON_2022, "time.ends_token_seconds", 0, 2e-6),
-            (MEGATRON_2022, "time.pipe_link_share", 0.02, 1)]),
+            (MEGATRON_2022, "time.pipe_bytes_per_second", 5e9, 300e9)]),
     "megatron": lambda: Fit(
         "h100-dgx", "megatron", other_rows("dgxc-benchmarking"), step_of, time_of,
         lambda r: (r["source"], r["model"]), [

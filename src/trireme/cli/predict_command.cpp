@@ -34,7 +34,9 @@ void run_predict(const PredictArguments& arguments, const Session& session) {
   if (arguments.output.empty()) return session.print(text);
   replace_file(arguments.output, text);
   std::size_t num_unpriced = 0;
-  for (const std::vector<std::string>& row : predicted.rows) num_unpriced += row.back().empty() ? 0 : 1;
+  for (const std::vector<std::string>& row : predicted.rows) {
+    num_unpriced += row.back().empty() ? 1 : 0;  // the last column is a number in a priced row
+  }
   session.print(fmt::format("{}: {} rows priced, {} not (pred_note says why)\n", arguments.output,
                             predicted.rows.size() - num_unpriced, num_unpriced));
 }
@@ -56,11 +58,11 @@ void add_predict_command(CLI::App& app, Session& session) {
       ->check(non_empty("file"));
   command->add_option("-o,--output", arguments->output, "CSV table to write; else it is printed")
       ->check(non_empty("file"));
-  command->footer(fmt::format(
-      "Clusters: {}\nFrameworks: {}\nColumns: docs/prediction.md\n"
-      "Example: trireme predict --cluster h100-playbook --framework nanotron "
-      "published/playbook_dev.csv -o predicted.csv",
-      built_in_names("clusters"), built_in_names("profiles")));
+  command->footer(
+      fmt::format("Clusters: {}\nFrameworks: {}\nColumns: docs/prediction.md\n"
+                  "Example: trireme predict --cluster h100-playbook --framework nanotron "
+                  "published/playbook_dev.csv -o predicted.csv",
+                  built_in_names("clusters"), built_in_names("profiles")));
   command->callback([arguments, &session] { run_predict(*arguments, session); });
 }
 

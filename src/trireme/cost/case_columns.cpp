@@ -90,7 +90,7 @@ void override_sizes(const Row& row, ModelShape& shape) {
        {std::pair("layers", &ModelShape::layers), std::pair("hidden", &ModelShape::hidden),
         std::pair("heads", &ModelShape::heads), std::pair("kv_heads", &ModelShape::kv_heads),
         std::pair("head_dim", &ModelShape::head_dim), std::pair("ffn", &ModelShape::ffn),
-        std::pair("vocab", &ModelShape::vocab)}) {
+        std::pair("vocab", &ModelShape::vocab), std::pair("positions", &ModelShape::positions)}) {
     if (const auto value = row.count(column)) shape.*member = *value;
   }
   if (const auto tied = row.flag("tied")) shape.is_tied = *tied;
@@ -125,7 +125,7 @@ ModelShape shape_of_sizes(const Row& row, const CaseDefaults& defaults) {
   if (!row.flag("tied")) shape.is_tied = !shape.is_gated;
   shape.has_biases = !shape.is_gated;
   if (shape.vocab == 0) {
-    constexpr std::int64_t kGptVocab = 51200;  // of Megatron-LM's models: 50,257 padded
+    constexpr std::int64_t kGptVocab = 50257;  // of GPT-2's tokenizer
     shape.vocab = kGptVocab;
   }
   return shape;
@@ -240,9 +240,10 @@ void check_sizes(const ModelShape& shape, const Layout& layout) {
     throw UsageError(fmt::format("tp = {}: must divide heads = {}; use {}", layout.tp, shape.heads,
                                  nearest_divisors(shape.heads, layout.tp)));
   }
-  if (stages > shape.layers + 1) {
-    throw UsageError(fmt::format("pp {} x vpp {} = {} stages: more than {} layers and a head",
-                                 layout.pp, std::max(layout.chunks, 1), stages, shape.layers));
+  if (stages > shape.layers + 2) {
+    throw UsageError(
+        fmt::format("pp {} x vpp {} = {} stages: more than {} layers, an embedding and a head",
+                    layout.pp, std::max(layout.chunks, 1), stages, shape.layers));
   }
 }
 
@@ -268,10 +269,10 @@ ModelSpec spec_of(const ModelShape& shape, std::string_view name, std::int64_t s
 
 const std::vector<std::string_view>& case_columns() {
   static const std::vector<std::string_view> columns = {
-      "model", "layers",   "hidden",    "heads",     "kv_heads", "head_dim", "ffn",
-      "vocab", "tied",     "gated",     "nodes",     "gpus",     "dp",       "tp",
-      "pp",    "cp",       "vpp",       "sp",        "zero",     "mbs",      "gbs",
-      "seq",   "grad_acc", "recompute", "precision", "gpu_type", "schedule", "layout"};
+      "model",     "layers",    "hidden",   "heads",    "kv_heads", "head_dim", "ffn", "vocab",
+      "positions", "tied",      "gated",    "nodes",    "gpus",     "dp",       "tp",  "pp",
+      "cp",        "vpp",       "sp",       "zero",     "mbs",      "gbs",      "seq", "grad_acc",
+      "recompute", "precision", "gpu_type", "schedule", "layout"};
   return columns;
 }
 
@@ -284,9 +285,6 @@ PricedCase read_case(const CellReader& cell, const CaseDefaults& defaults) {
   read_layout(row, defaults, workload);
   read_batch(row, defaults, workload);
   check_sizes(workload.model, workload.layout);
-  if (workload.model.has_biases && workload.model.positions == 0) {
-    workload.model.positions = workload.batch.seq;
-  }
   result.spec = spec_of(workload.model, row.text("model"), workload.batch.seq);
   return result;
 }

@@ -27,9 +27,9 @@ struct PricedCase {
   ModelSpec spec = {};  ///< not resolved; what Trireme would train; layers = 0 if it cannot
 };
 
-/// The columns that are read: model, layers, hidden, heads, kv_heads, head_dim, ffn, vocab, tied,
-/// gated, nodes, gpus, dp, tp, pp, cp, vpp, sp, zero, mbs, grad_acc, gbs, seq, recompute,
-/// precision, gpu_type, schedule, layout. No other column is ever looked at.
+/// The columns that are read: model, layers, hidden, heads, kv_heads, head_dim, ffn, vocab,
+/// positions, tied, gated, nodes, gpus, dp, tp, pp, cp, vpp, sp, zero, mbs, grad_acc, gbs, seq,
+/// recompute, precision, gpu_type, schedule, layout. No other column is ever looked at.
 [[nodiscard]] const std::vector<std::string_view>& case_columns();
 
 /// Reads a row; a blank cell takes its default: the known model's sizes, kv_heads = heads,

@@ -61,10 +61,10 @@ TEST(CaseColumns, SizesWithoutAModelAreAGptOfMegatron) {
                                {"pp", "2"}});
   const ModelShape& model = row.workload.model;
   EXPECT_EQ(model.ffn, 4096);
-  EXPECT_EQ(model.vocab, 51200);
+  EXPECT_EQ(model.vocab, 50257);
   EXPECT_FALSE(model.is_gated);
   EXPECT_TRUE(model.is_tied);
-  EXPECT_EQ(model.positions, 1024);
+  EXPECT_EQ(model.positions, 0);
   EXPECT_EQ(row.workload.num_micro_batches(), 2);
 }
 

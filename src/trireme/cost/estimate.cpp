@@ -26,8 +26,7 @@ Estimate estimate(const Workload& workload, const Cluster& cluster, const Profil
   const double usable = profile.usable_share * cluster.device.memory_bytes;
   if (result.first.total() + gathered <= usable) result.first.activations += gathered;
   result.overhead_bytes = overhead_bytes(workload, profile);
-  result.needed_bytes =
-      result.fullest.total() * profile.allocator_factor + result.overhead_bytes;
+  result.needed_bytes = result.fullest.total() * profile.allocator_factor + result.overhead_bytes;
   result.fits = result.needed_bytes <= cluster.device.memory_bytes;
   return result;
 }

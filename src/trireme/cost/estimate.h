@@ -20,6 +20,7 @@ struct StageBytes {
   double logits = 0;       ///< of the last stage, with their gradient
   double buffers = 0;      ///< of communication and of the piece that is being computed
   bool operator==(const StageBytes&) const = default;
+  [[nodiscard]] double state() const { return parameters + gradients + optimizer; }
   [[nodiscard]] double total() const {
     return parameters + gradients + optimizer + activations + logits + buffers;
   }
@@ -27,15 +28,16 @@ struct StageBytes {
 
 /// Seconds of a step on its critical path, by what takes them.
 struct StepSeconds {
-  double compute = 0;    ///< of the slowest stage, all its micro-batches
-  double bubble = 0;     ///< in which the slowest stage waits for the others
-  double tp = 0;         ///< communication that nothing hides, by axis
+  double compute = 0;  ///< of the slowest stage, all its micro-batches
+  double bubble = 0;   ///< in which the slowest stage waits for the others
+  double tp = 0;       ///< communication that nothing hides, by axis
   double cp = 0;
   double pp = 0;
   double dp = 0;
   double optimizer = 0;
-  double fixed = 0;      ///< data loading, barriers, logging
+  double fixed = 0;  ///< data loading, barriers, logging
   bool operator==(const StepSeconds&) const = default;
+  [[nodiscard]] double exposed() const { return tp + cp + pp + dp; }
   [[nodiscard]] double total() const {
     return compute + bubble + tp + cp + pp + dp + optimizer + fixed;
   }

@@ -27,9 +27,11 @@ double tile_efficiency(const Device& device, double m, double n) {
 
 }  // namespace
 
-double product_seconds(const Device& device, ComputePrecision precision, double m, double n, double k) {
+double product_seconds(const Device& device, ComputePrecision precision, double m, double n,
+                       double k) {
   const bool is_fp8 = precision == ComputePrecision::kFp8 && device.peak_fp8_flops_per_second > 0;
-  const bool is_fp32 = precision == ComputePrecision::kFp32 && device.peak_fp32_flops_per_second > 0;
+  const bool is_fp32 =
+      precision == ComputePrecision::kFp32 && device.peak_fp32_flops_per_second > 0;
   const double peak = is_fp8    ? device.peak_fp8_flops_per_second
                       : is_fp32 ? device.peak_fp32_flops_per_second
                                 : device.peak_flops_per_second;
@@ -42,8 +44,8 @@ double product_seconds(const Device& device, ComputePrecision precision, double 
          device.kernel_seconds;
 }
 
-ProductSeconds weight_product_seconds(const Device& device, ComputePrecision precision, double tokens,
-                                      double outputs, double inputs) {
+ProductSeconds weight_product_seconds(const Device& device, ComputePrecision precision,
+                                      double tokens, double outputs, double inputs) {
   return {.forward = product_seconds(device, precision, tokens, outputs, inputs),
           .backward = product_seconds(device, precision, tokens, inputs, outputs) +
                       product_seconds(device, precision, outputs, inputs, tokens)};
@@ -69,7 +71,8 @@ ProductSeconds fused_attention_seconds(const Device& device, double kernel_flops
 ProductSeconds plain_attention_seconds(const Device& device, ComputePrecision precision,
                                        const AttentionShape& shape, double forward_bytes,
                                        double backward_bytes) {
-  const ComputePrecision wide = precision == ComputePrecision::kFp8 ? ComputePrecision::kBf16 : precision;
+  const ComputePrecision wide =
+      precision == ComputePrecision::kFp8 ? ComputePrecision::kBf16 : precision;
   const double rows = shape.sequences * shape.heads * shape.seq;
   const double products = product_seconds(device, wide, rows, shape.seq, shape.head_dim) +
                           product_seconds(device, wide, rows, shape.head_dim, shape.seq);

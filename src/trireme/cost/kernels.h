@@ -9,8 +9,8 @@ namespace trireme {
 /// y[m, n] = x[m, k] * w[k, n] on one device: its FLOPs at the efficiency of the best tile, which
 /// loses the idle multiprocessors of the last wave and, for small k, its prologue and epilogue
 /// (k / (k + half depth)); or its bytes where they take longer; and the floor of a kernel.
-[[nodiscard]] double product_seconds(const Device& device, ComputePrecision precision, double m, double n,
-                                     double k);
+[[nodiscard]] double product_seconds(const Device& device, ComputePrecision precision, double m,
+                                     double n, double k);
 
 /// Forward, gradient of the input and gradient of the weight of a product of `tokens` rows with a
 /// weight of `outputs` x `inputs`.
@@ -18,8 +18,9 @@ struct ProductSeconds {
   double forward = 0;
   double backward = 0;  ///< both gradients
 };
-[[nodiscard]] ProductSeconds weight_product_seconds(const Device& device, ComputePrecision precision,
-                                                    double tokens, double outputs, double inputs);
+[[nodiscard]] ProductSeconds weight_product_seconds(const Device& device,
+                                                    ComputePrecision precision, double tokens,
+                                                    double outputs, double inputs);
 
 /// Reading and writing `bytes` of the device's memory by element-wise kernels.
 [[nodiscard]] double bytes_seconds(const Device& device, double bytes);
@@ -39,7 +40,8 @@ struct AttentionShape {
                                                      const AttentionShape& shape);
 /// Attention whose scores go through memory: two products forward, four backward, and
 /// `forward_bytes` and `backward_bytes` for each of the B H S^2 scores.
-[[nodiscard]] ProductSeconds plain_attention_seconds(const Device& device, ComputePrecision precision,
+[[nodiscard]] ProductSeconds plain_attention_seconds(const Device& device,
+                                                     ComputePrecision precision,
                                                      const AttentionShape& shape,
                                                      double forward_bytes, double backward_bytes);
 

@@ -31,11 +31,11 @@ double stage_parameters(const Workload& workload, const StageShare& share) {
   const ModelShape& model = workload.model;
   const bool is_held_once = model.is_tied && share.has_embedding;
   const int tables = (share.has_embedding ? 1 : 0) + (share.has_head && !is_held_once ? 1 : 0);
-  const double cut = static_cast<double>(share.layers * model.layer_matrix_elems() +
-                                         tables * model.table_elems());
-  const double whole = static_cast<double>(share.layers * model.layer_vector_elems() +
-                                           (share.has_embedding ? model.positions : 0) *
-                                               model.hidden);
+  const double cut =
+      static_cast<double>(share.layers * model.layer_matrix_elems() + tables * model.table_elems());
+  const double whole =
+      static_cast<double>(share.layers * model.layer_vector_elems() +
+                          (share.has_embedding ? model.positions : 0) * model.hidden);
   return cut / workload.layout.tp + whole;
 }
 
@@ -43,9 +43,9 @@ double kept_bytes_per_token(const Workload& workload, const Profile& profile) {
   const ModelShape& model = workload.model;
   const Layout& layout = workload.layout;
   const double hidden = static_cast<double>(model.hidden);
-  const double scores = keeps_scores(workload, profile) ? profile.kept_score_bytes *
-                                                              static_cast<double>(workload.batch.seq)
-                                                        : 0;
+  const double scores = keeps_scores(workload, profile)
+                            ? profile.kept_score_bytes * static_cast<double>(workload.batch.seq)
+                            : 0;
   const double of_rank =
       (layout.tp > 1 ? profile.kept_tp_bytes * hidden : 0) +
       profile.kept_query_bytes * static_cast<double>(model.q_width()) +

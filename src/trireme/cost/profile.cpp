@@ -38,7 +38,7 @@ constexpr std::array kFields = {
     Field{"time.step_seconds", "s", &Profile::step_seconds},
     Field{"time.tp_exposed", "1", &Profile::tp_exposed},
     Field{"time.cp_exposed", "1", &Profile::cp_exposed},
-    Field{"time.pipe_link_share", "1", &Profile::pipe_link_share},
+    Field{"time.pipe_bytes_per_second", "B/s", &Profile::pipe_bytes_per_second},
     Field{"time.gradient_wire_bytes", "B", &Profile::gradient_wire_bytes},
     Field{"time.parameter_wire_bytes", "B", &Profile::parameter_wire_bytes},
     Field{"time.replicated_overlap", "1", &Profile::replicated_overlap},
@@ -89,6 +89,7 @@ const QuantityRules& profile_rules() {
                                    {.key = "family", .words = {"llama", "gpt"}},
                                    {.key = "fused_attention", .words = yes_or_no},
                                    {.key = "scatters_gradients", .words = yes_or_no},
+                                   {.key = "scatters_messages", .words = yes_or_no},
                                    {.key = "gathers_inputs_again", .words = yes_or_no}},
                          .quantities = {},
                          .tables = {}};
@@ -109,6 +110,7 @@ Profile profile_of(QuantityFile file) {
   result.is_llama_like = file.text("family") == "llama";
   result.has_fused_attention = is_yes(file, "fused_attention");
   result.scatters_gradients = is_yes(file, "scatters_gradients");
+  result.scatters_messages = is_yes(file, "scatters_messages");
   result.gathers_inputs_again = is_yes(file, "gathers_inputs_again");
   for (const Field& field : kFields) result.*field.member = file.value(field.key);
   result.file = std::move(file);

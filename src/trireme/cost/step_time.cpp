@@ -38,8 +38,8 @@ class StepPricer {
         profile_(profile),
         places_(places_of(workload.layout, cluster.node_devices)),
         tokens_(workload.micro_batch_tokens()),
-        num_nodes_(std::max(1.0, static_cast<double>(workload.layout.world()) /
-                                     cluster.node_devices)) {}
+        num_nodes_(
+            std::max(1.0, static_cast<double>(workload.layout.world()) / cluster.node_devices)) {}
 
   StepSeconds price(const std::vector<StageShare>& shares);
 
@@ -48,11 +48,7 @@ class StepPricer {
   [[nodiscard]] double of_rank(std::int64_t width) const {
     return static_cast<double>(width) / layout_.tp;
   }
-  /// The vocabulary's part, padded to full 16-byte rows.
-  [[nodiscard]] double vocab_of_rank() const {
-    constexpr double kRow = 8;
-    return std::ceil(of_rank(model_.vocab) / kRow) * kRow;
-  }
+  [[nodiscard]] double vocab_of_rank() const { return std::ceil(of_rank(model_.vocab)); }
   [[nodiscard]] double shards() const { return layout_.num_shards(); }
   [[nodiscard]] bool gathers_layers() const { return layout_.zero >= 2 && shards() > 1; }
 
@@ -122,14 +118,13 @@ ProductSeconds StepPricer::element_wise() const {
                           ? profile_.cast_bytes * (of_rank(model_.hidden) + of_rank(model_.ffn))
                           : 0;
   const auto seconds = [&](double of_sequence, double of_hidden, double of_ffn, double casts) {
-    const double bytes = profile_.element_factor * (of_sequence * sequence +
-                                                    of_hidden * of_rank(model_.hidden) +
-                                                    of_ffn * ffn) +
-                         casts * cast;
+    const double bytes =
+        profile_.element_factor *
+            (of_sequence * sequence + of_hidden * of_rank(model_.hidden) + of_ffn * ffn) +
+        casts * cast;
     return bytes_seconds(device_, tokens_ * bytes);
   };
-  const double accumulated =
-      profile_.accumulate_bytes * of_rank(model_.layer_matrix_elems());
+  const double accumulated = profile_.accumulate_bytes * of_rank(model_.layer_matrix_elems());
   return {.forward = seconds(profile_.sequence_forward_bytes, profile_.hidden_forward_bytes,
                              profile_.ffn_forward_bytes, 1),
           .backward = seconds(profile_.sequence_backward_bytes, profile_.hidden_backward_bytes,
@@ -186,8 +181,7 @@ double StepPricer::sharded_excess(const LayerSeconds& layer) const {
   if (!gathers_layers()) return 0;
   const double elems = of_rank(model_.layer_matrix_elems());
   const auto micro_batches = static_cast<double>(workload_.num_micro_batches());
-  const double gather =
-      wire_seconds(Collective::kAllGather, profile_.parameter_wire_bytes * elems);
+  const double gather = wire_seconds(Collective::kAllGather, profile_.parameter_wire_bytes * elems);
   const double reduce =
       wire_seconds(Collective::kReduceScatter, profile_.gradient_wire_bytes * elems);
   const bool is_3 = layout_.zero == 3;
@@ -204,11 +198,10 @@ double StepPricer::sharded_excess(const LayerSeconds& layer) const {
 
 double StepPricer::head_seconds() const {
   const double vocab = vocab_of_rank();
-  const ProductSeconds products =
-      weight_product_seconds(device_, workload_.precision == ComputePrecision::kFp8
-                                          ? ComputePrecision::kBf16
-                                          : workload_.precision,
-                             tokens_, vocab, hidden());
+  const ProductSeconds products = weight_product_seconds(
+      device_,
+      workload_.precision == ComputePrecision::kFp8 ? ComputePrecision::kBf16 : workload_.precision,
+      tokens_, vocab, hidden());
   return products.forward + products.backward +
          bytes_seconds(device_, profile_.logit_bytes * tokens_ * vocab +
                                     profile_.accumulate_bytes * vocab * hidden()) +
@@ -224,16 +217,19 @@ double StepPricer::embedding_seconds() const {
 /// An activation to the next stage and its gradient back.
 double StepPricer::message_pair() const {
   if (layout_.pp == 1) return 0;
-  const double bytes = 2 * tokens_ * hidden() / (layout_.sp ? layout_.tp : 1);
-  const double transfer = message_seconds(cluster_, places_.pipe_leaves_node, bytes);
-  return 2 * transfer / profile_.pipe_link_share;
+  const bool is_part = layout_.sp || (profile_.scatters_messages && places_.pipe_leaves_node);
+  const double bytes = 2 * tokens_ * hidden() / (is_part ? layout_.tp : 1);
+  double seconds = message_seconds(cluster_, places_.pipe_leaves_node, bytes);
+  if (profile_.pipe_bytes_per_second > 0) {
+    seconds = std::max(seconds, bytes / profile_.pipe_bytes_per_second);
+  }
+  return 2 * seconds;
 }
 
 StepSeconds StepPricer::price(const std::vector<StageShare>& shares) {
   const LayerSeconds one = layer();
   const double device = one.forward + one.backward + one.tp + one.cp;
-  const double bound =
-      smooth_max(device, one.host, profile_.host_exponent) + sharded_excess(one);
+  const double bound = smooth_max(device, one.host, profile_.host_exponent) + sharded_excess(one);
   const double head = head_seconds() + tp_collective();
   const double embedding = embedding_seconds() + tp_collective();
   const double messages = message_pair();
@@ -256,8 +252,8 @@ StepSeconds StepPricer::price(const std::vector<StageShare>& shares) {
   const auto micro_batches = static_cast<double>(workload_.num_micro_batches());
   StepSeconds seconds;
   const double layers = shares.front().layers;
-  const double tp_share = std::min(one.tp / device, 1.0);
-  const double cp_share = std::min(one.cp / device, 1.0);
+  const double tp_share = one.tp / bound;
+  const double cp_share = one.cp / bound;
   seconds.pp = micro_batches * slowest_messages;
   seconds.tp = micro_batches * (slowest - slowest_messages) * tp_share;
   seconds.cp = micro_batches * (slowest - slowest_messages) * cp_share;
@@ -311,8 +307,8 @@ void StepPricer::price_replicas(const std::vector<StageShare>& shares, double fo
         profile_.tied_wire_bytes * static_cast<double>(model_.table_elems()) / layout_.tp;
     seconds.pp += message_seconds(cluster_, places_.pipe_leaves_node, bytes);
   }
-  seconds.optimizer = bytes_seconds(
-      device_, profile_.optimizer_bytes * elems / (layout_.zero >= 1 ? shards() : 1));
+  seconds.optimizer =
+      bytes_seconds(device_, profile_.optimizer_bytes * elems / (layout_.zero >= 1 ? shards() : 1));
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 #include "trireme/plan/predict_table.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cctype>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -17,9 +17,11 @@ namespace trireme {
 namespace {
 
 constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
-const std::vector<std::string> kColumns = {"pred_step_s",  "pred_tok_s_gpu",    "pred_tflops_gpu",
-                                           "pred_mfu",     "pred_mem_gib",      "pred_peak_mem_gib",
-                                           "pred_fits",    "pred_note"};
+const std::vector<std::string> kColumns = {
+    "pred_step_s",    "pred_tok_s_gpu",      "pred_tflops_gpu", "pred_mfu",
+    "pred_mem_gib",   "pred_peak_mem_gib",   "pred_fits",       "pred_note",
+    "pred_state_gib", "pred_activation_gib", "pred_bubble_s",   "pred_exposed_s"};
+constexpr std::size_t kNote = 7;
 
 /// Where a row is priced.
 struct Site {
@@ -72,7 +74,7 @@ double peak_flops_per_second(const Cluster& cluster, ComputePrecision precision)
   const Device& device = cluster.device;
   const double special = precision == ComputePrecision::kFp8    ? device.peak_fp8_flops_per_second
                          : precision == ComputePrecision::kFp32 ? device.peak_fp32_flops_per_second
-                                                         : 0;
+                                                                : 0;
   return special > 0 ? special : device.peak_flops_per_second;
 }
 
@@ -81,7 +83,11 @@ Prediction closed_form(const PricedCase& row, const Site& site) {
   return {.step_seconds = result.seconds.total(),
           .first_stage_bytes = std::round(result.first.total()),
           .peak_bytes = std::round(result.fullest.total()),
-          .fits = result.fits};
+          .fits = result.fits,
+          .state_bytes = result.first.state(),
+          .activation_bytes = result.first.activations,
+          .bubble_seconds = result.seconds.bubble,
+          .exposed_seconds = result.seconds.exposed()};
 }
 
 std::vector<std::string> cells_of(const PricedCase& row, const Cluster& cluster,
@@ -97,7 +103,11 @@ std::vector<std::string> cells_of(const PricedCase& row, const Cluster& cluster,
           fmt::format("{}", prediction.first_stage_bytes / kGib),
           fmt::format("{}", prediction.peak_bytes / kGib),
           prediction.fits ? "1" : "0",
-          ""};
+          "",
+          fmt::format("{:.6g}", prediction.state_bytes / kGib),
+          fmt::format("{:.6g}", prediction.activation_bytes / kGib),
+          fmt::format("{:.6g}", prediction.bubble_seconds),
+          fmt::format("{:.6g}", prediction.exposed_seconds)};
 }
 
 CaseDefaults defaults_of(const Site& site) {
@@ -151,7 +161,7 @@ CsvTable predict_table(const CsvTable& cases, const PredictRequest& request) {
                                         : closed_form(priced, site);
       predicted = cells_of(priced, site.cluster, prediction);
     } catch (const Error& error) {
-      predicted.back() = error.what();
+      predicted[kNote] = error.what();
     }
     out.insert(out.end(), predicted.begin(), predicted.end());
   }

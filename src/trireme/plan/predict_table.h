@@ -18,6 +18,10 @@ struct Prediction {
   double first_stage_bytes = 0;
   double peak_bytes = 0;  ///< of the fullest stage
   bool fits = false;
+  double state_bytes = 0;       ///< of the first stage: parameters, gradients, optimizer
+  double activation_bytes = 0;  ///< of the first stage, kept for backward passes
+  double bubble_seconds = 0;
+  double exposed_seconds = 0;  ///< communication that nothing hides
 };
 
 struct PredictRequest {
@@ -29,8 +33,9 @@ struct PredictRequest {
 
 /// `cases` in the same order, with the columns pred_step_s, pred_tok_s_gpu, pred_tflops_gpu (model
 /// FLOPs of 10^12, full attention square), pred_mfu (0 to 1, of the dense peak of the row's
-/// precision), pred_mem_gib (first stage), pred_peak_mem_gib (fullest stage), pred_fits (0 or 1)
-/// and pred_note appended in place of older ones. A row that cannot be priced has blanks and a
+/// precision), pred_mem_gib (first stage), pred_peak_mem_gib (fullest stage), pred_fits (0 or
+/// 1), pred_note, and of the first stage pred_state_gib and pred_activation_gib, and pred_bubble_s
+/// and pred_exposed_s, in place of older ones. A row that cannot be priced has blanks and a
 /// note. Reads the columns of case_columns() alone.
 [[nodiscard]] CsvTable predict_table(const CsvTable& cases, const PredictRequest& request);
 

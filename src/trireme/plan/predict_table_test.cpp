@@ -5,7 +5,9 @@
 namespace trireme {
 namespace {
 
-TEST(PredictTable, PlaceHolder) { SUCCEED(); }
+TEST(PredictTable, PlaceHolder) {
+  SUCCEED();
+}
 
 }  // namespace
 }  // namespace trireme

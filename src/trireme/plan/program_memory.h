@@ -8,9 +8,10 @@
 
 namespace trireme {
 
-/// Bytes of the arena of each rank of the pipeline, of its first tensor-, context- and data-parallel
-/// rank, which holds the largest shards. `workspace_bytes` is what the backend's kernels need beside
-/// the buffers of the program. Throws UsageError for a layout that the trainer would refuse.
+/// Bytes of the arena of each rank of the pipeline, of its first tensor-, context- and
+/// data-parallel rank, which holds the largest shards. `workspace_bytes` is what the backend's
+/// kernels need beside the buffers of the program. Throws UsageError for a layout that the trainer
+/// would refuse.
 [[nodiscard]] std::vector<std::int64_t> stage_arena_bytes(BuildRequest request,
                                                           std::int64_t workspace_bytes);
 
