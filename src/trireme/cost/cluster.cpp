@@ -96,7 +96,6 @@ const QuantityRules& cluster_rules() {
            {.key = "node.switch_gain", .unit = "1", .min = 1, .max = 4, .is_optional = true},
            {.key = "node.switch_min_ranks", .unit = "1", .max = 4096, .is_optional = true},
            {.key = "node.straggler", .unit = "1", .max = 10, .is_optional = true},
-           {.key = "network.table_gain", .unit = "1", .min = 0.1, .max = 10, .is_optional = true},
            {.key = "network.nics", .unit = "1", .min = 1, .max = 4096},
            {.key = "network.nic_bandwidth", .unit = "B/s", .min = 1},
            {.key = "network.nic_efficiency", .unit = "1", .min = 0.01, .max = 1},
@@ -140,7 +139,6 @@ Cluster cluster_of(QuantityFile file) {
   result.switch_gain = file.value_or("node.switch_gain", 1);
   result.switch_min_ranks = static_cast<int>(file.value_or("node.switch_min_ranks", 0));
   result.straggler = file.value_or("node.straggler", 0);
-  result.table_gain = file.value_or("network.table_gain", 1);
   result.nics = file.value("network.nics");
   result.nic_bytes_per_second = file.value("network.nic_bandwidth");
   result.nic_efficiency = file.value("network.nic_efficiency");
