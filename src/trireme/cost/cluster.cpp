@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "trireme/base/errors.h"
+#include "trireme/cost/calibration.h"
 
 namespace trireme {
 namespace {
@@ -35,20 +36,8 @@ std::vector<std::string> words(const std::string& text) {
   return result;
 }
 
-}  // namespace
-
-double BandwidthByNodes::at(double num_nodes) const {
-  TRI_CHECK(!empty());
-  if (nodes.size() == 1 || num_nodes <= nodes.front()) return bytes_per_second.front();
-  std::size_t upper = 1;
-  while (upper + 1 < nodes.size() && nodes[upper] < num_nodes) ++upper;
-  const double share = std::log(num_nodes / nodes[upper - 1]) / std::log(nodes[upper] / nodes[upper - 1]);
-  return bytes_per_second[upper - 1] *
-         std::pow(bytes_per_second[upper] / bytes_per_second[upper - 1], share);
-}
-
-const QuantityRules& cluster_rules() {
-  static const QuantityRules rules{
+QuantityRules published_rules() {
+  return {
       .what = "cluster file",
       .texts = {{.key = "name"},
                 {.key = "device_name"},
@@ -81,10 +70,34 @@ const QuantityRules& cluster_rules() {
            {.key = "network.nic_efficiency", .unit = "1", .min = 0.01, .max = 1},
            {.key = "network.latency", .unit = "s", .max = 1},
            {.key = "overlap.compute_slowdown", .unit = "1", .max = 4},
-           {.key = "overlap.communication_slowdown", .unit = "1", .max = 4}},
+           {.key = "overlap.communication_slowdown", .unit = "1", .max = 4},
+           {.key = kCoresKey, .unit = "1", .min = 1, .max = 65536, .is_optional = true},
+           {.key = kInstructionKey, .unit = "s", .max = 1, .is_optional = true},
+           {.key = kStepKey, .unit = "s", .max = 1, .is_optional = true},
+           {.key = kWakeKey, .unit = "s", .max = 1, .is_optional = true}},
       .tables = {{.key = "all_reduce", .columns = {"nodes", "B/s"}},
                  {.key = "all_gather", .columns = {"nodes", "B/s"}},
                  {.key = "reduce_scatter", .columns = {"nodes", "B/s"}}}};
+}
+
+}  // namespace
+
+double BandwidthByNodes::at(double num_nodes) const {
+  TRI_CHECK(!empty());
+  if (nodes.size() == 1 || num_nodes <= nodes.front()) return bytes_per_second.front();
+  std::size_t upper = 1;
+  while (upper + 1 < nodes.size() && nodes[upper] < num_nodes) ++upper;
+  const double share = std::log(num_nodes / nodes[upper - 1]) / std::log(nodes[upper] / nodes[upper - 1]);
+  return bytes_per_second[upper - 1] *
+         std::pow(bytes_per_second[upper] / bytes_per_second[upper - 1], share);
+}
+
+const QuantityRules& cluster_rules() {
+  static const QuantityRules rules = [] {
+    QuantityRules all = published_rules();
+    for (TableRule& table : calibration_tables()) all.tables.push_back(std::move(table));
+    return all;
+  }();
   return rules;
 }
 
