@@ -124,13 +124,13 @@ def main():
         if cluster is None:
             cluster = pathlib.Path(folder) / "this-machine.toml"
             trireme.run("calibrate", "-o", cluster, "--minutes", options.minutes)
+        prices = [trireme.predicted(layout, cluster) for _, layout in LAYOUTS]
         measured = [[] for _ in LAYOUTS]
         for _ in range(options.rounds):
             for number, (_, layout) in enumerate(LAYOUTS):
                 measured[number].append(trireme.median_step(layout, options.steps))
         rows = []
-        for (name, layout), steps in zip(LAYOUTS, measured):
-            price = trireme.predicted(layout, cluster)
+        for (name, layout), price, steps in zip(LAYOUTS, prices, measured):
             rows.append({"layout": name, "predicted": price["makespan_seconds"], "measured": min(steps),
                          "rounds": steps,
                          "bytes_apart": sum(abs(a - b) for a, b in zip(price["arena_bytes"],

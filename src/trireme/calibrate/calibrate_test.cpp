@@ -11,15 +11,12 @@ namespace {
 /// One tiny step: a test of the way, not of the machine.
 Probe tiny_probe(DType compute) {
   return {.name = "tiny",
-          .request = {.spec = resolved({.layers = 1,
-                                        .hidden = 16,
-                                        .heads = 2,
-                                        .ffn = 16,
-                                        .vocab = 32,
-                                        .max_seq = 8}),
-                      .layout = {.dp = 2},
-                      .batch = {.seq = 8, .micro_batch = 1, .global_batch = 2},
-                      .compute = compute},
+          .request =
+              {.spec = resolved(
+                   {.layers = 1, .hidden = 16, .heads = 2, .ffn = 16, .vocab = 32, .max_seq = 8}),
+               .layout = {.dp = 2},
+               .batch = {.seq = 8, .micro_batch = 1, .global_batch = 2},
+               .compute = compute},
           .num_busy = 2};
 }
 
@@ -34,9 +31,8 @@ constexpr double kMemoryBytes = 1 << 30;
 TEST(Calibrate, MakesACompleteClusterFile) {
   const auto measurements = calibrate(tiny_options());
   ASSERT_TRUE(measurements.has_value());
-  const QuantityFile file =
-      measured_file({.cpu = "Test \"CPU\"", .num_cores = 2, .memory_bytes = kMemoryBytes},
-                    *measurements);
+  const QuantityFile file = measured_file(
+      {.cpu = "Test \"CPU\"", .num_cores = 2, .memory_bytes = kMemoryBytes}, *measurements);
   QuantityFile read =
       parse_quantity_file(quantity_file_text(file, cluster_rules()), "x.toml", cluster_rules());
   read.name = file.name;
@@ -50,8 +46,8 @@ TEST(Calibrate, MakesACompleteClusterFile) {
 TEST(Calibrate, PricesWhatItHasMeasured) {
   const auto measurements = calibrate(tiny_options());
   ASSERT_TRUE(measurements.has_value());
-  const MachinePrices prices(cluster_of(measured_file(
-      {.cpu = "CPU", .num_cores = 2, .memory_bytes = kMemoryBytes}, *measurements)));
+  const MachinePrices prices(cluster_of(
+      measured_file({.cpu = "CPU", .num_cores = 2, .memory_bytes = kMemoryBytes}, *measurements)));
   const KernelCall product{.kernel = Kernel::kProductForward, .sizes = {8, 16, 16}};
   const double measured =
       measurements->kernels.at({.call = product, .bits = 32, .threads = 1, .ranks = 2});

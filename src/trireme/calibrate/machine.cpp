@@ -17,8 +17,7 @@ std::string cpu_name() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
     const std::size_t colon = line.find(": ");
-    if (line.starts_with("model name") && colon != std::string::npos)
-      return line.substr(colon + 2);
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
   }
   return "CPU";
 }

@@ -6,7 +6,7 @@
 namespace trireme {
 
 struct Machine {
-  std::string cpu;  ///< "AMD EPYC", as the system names it
+  std::string cpu;    ///< "AMD EPYC", as the system names it
   int num_cores = 1;  ///< that the process may use
   double memory_bytes = 0;
 };

@@ -1,7 +1,7 @@
 #include "trireme/calibrate/measured_file.h"
 
 #include <algorithm>
-#include <cmath>
+#include <string>
 #include <vector>
 
 #include <fmt/format.h>
@@ -69,8 +69,10 @@ class Writer {
                                            .kind = kind,
                                            .source = source});
   }
+  /// Four digits: more would be noise.
+  static double rounded(double value) { return std::stod(fmt::format("{:.3e}", value)); }
   void measured(std::string_view key, double value, const std::string& what) {
-    add(key, value, Evidence::kMeasured, fmt::format("trireme calibrate: {}", what));
+    add(key, rounded(value), Evidence::kMeasured, fmt::format("trireme calibrate: {}", what));
   }
   void follows(std::string_view key, double value, const std::string& why) {
     add(key, value, Evidence::kDatasheet, why);
@@ -162,12 +164,6 @@ class Writer {
     result.kind = Evidence::kMeasured;
     result.source = fmt::format("trireme calibrate: {}; {}", what, threads_text());
     return result;
-  }
-
-  /// Four digits: more would be noise.
-  static double rounded(double seconds) {
-    const double unit = std::pow(10.0, std::floor(std::log10(std::max(seconds, 1e-12))) - 3);
-    return std::round(seconds / unit) * unit;
   }
 
   void add_kernels() {

@@ -68,13 +68,13 @@ std::vector<Model> dense_models() {
 Probe probe_of(const Model& model, Layout layout, DType compute) {
   layout.recompute = model.recompute;
   return {.name = model.name,
-          .request = {.spec = resolved(model.spec),
-                      .layout = layout,
-                      .batch = {.seq = model.seq,
-                                .micro_batch = model.micro_batch,
-                                .global_batch =
-                                    model.micro_batch * model.num_micro_batches * layout.dp},
-                      .compute = compute}};
+          .request = {
+              .spec = resolved(model.spec),
+              .layout = layout,
+              .batch = {.seq = model.seq,
+                        .micro_batch = model.micro_batch,
+                        .global_batch = model.micro_batch * model.num_micro_batches * layout.dp},
+              .compute = compute}};
 }
 
 void add_dense(std::vector<Probe>& probes, int num_cores, DType compute) {
@@ -112,6 +112,7 @@ void add_pairs(std::vector<Probe>& probes, int num_cores, DType compute) {
   add(model, {.cp = 2});
   add(model, {.cp = 2, .cp_comm = CpComm::kAllGather});
   add(model, {.pp = 2});
+  add(model, {.pp = 2, .schedule = "zb-h1"});
   add(model, {.dp = 2, .zero = 2});
 }
 

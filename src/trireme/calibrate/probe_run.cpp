@@ -77,8 +77,7 @@ void run_probe(const Probe& probe, bool resets_affinity, ProbeTimes& times) {
   std::vector<std::vector<Program>> programs;
   for (Program& program : probe_programs(probe)) programs.push_back({std::move(program)});
   const std::vector<RankPrograms> ready = make_ready(std::move(programs), probe.num_threads);
-  ThreadRanks ranks(ready,
-                    {.num_threads = probe.num_threads, .resets_affinity = resets_affinity});
+  ThreadRanks ranks(ready, {.num_threads = probe.num_threads, .resets_affinity = resets_affinity});
   RandomTokens source(probe.request);
   std::mutex mutex;  // guards `times`
   ranks.run([&](int rank, RankResources& resources) {

@@ -1,7 +1,8 @@
 #include "trireme/calibrate/probe.h"
 
-#include <gtest/gtest.h>
 #include <set>
+
+#include <gtest/gtest.h>
 
 #include "trireme/layout/layout.h"
 #include "trireme/simulate/kernel_call.h"
@@ -43,8 +44,7 @@ TEST(StandardProbes, AreValidLayouts) {
   for (const int num_cores : {1, 2, 3, 8}) {
     for (const Probe& probe : standard_probes(num_cores)) {
       SCOPED_TRACE(probe.name);
-      EXPECT_NO_THROW(
-          check_layout(probe.request.spec, probe.request.layout, probe.request.batch));
+      EXPECT_NO_THROW(check_layout(probe.request.spec, probe.request.layout, probe.request.batch));
     }
   }
 }

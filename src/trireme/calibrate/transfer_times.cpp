@@ -38,9 +38,8 @@ void transfer(Communicator& all, Transfers kind, std::span<std::byte> buffer) {
       if (all.rank() == 1) all.recv(half, 0, 0);
       return;
     case Transfers::kExchange: {
-      const std::array<Transfer, 2> both{
-          Transfer{.is_send = true, .peer = next, .outgoing = half},
-          Transfer{.peer = previous, .incoming = other}};
+      const std::array<Transfer, 2> both{Transfer{.is_send = true, .peer = next, .outgoing = half},
+                                         Transfer{.peer = previous, .incoming = other}};
       return all.exchange(both);
     }
   }
@@ -74,8 +73,8 @@ void measure_transfers(int num_ranks, const std::vector<double>& sizes_bytes,
       const bool is_message = kind == Transfers::kMessage || kind == Transfers::kExchange;
       if (is_message && num_ranks != 2) continue;
       for (const double bytes : sizes_bytes) {
-        const auto used = std::as_writable_bytes(std::span(buffer))
-                              .first(2 * static_cast<std::size_t>(bytes));
+        const auto used =
+            std::as_writable_bytes(std::span(buffer)).first(2 * static_cast<std::size_t>(bytes));
         const double seconds = seconds_of(*all, kind, used);
         all->barrier();
         if (rank != 0) continue;

@@ -104,14 +104,14 @@ void run_calibrate(const CalibrateArguments& arguments, Session& session) {
   std::optional<Measurements> measurements;
   {
     CalibrationProgress progress(session);
-    measurements = calibrate({.probes = standard_probes(machine.num_cores),
-                              .seconds = 60 * arguments.minutes,
-                              .resets_affinity = session.resets_affinity,
-                              .stop_signal = &signals.number(),
-                              .progress = [&](const std::string& what, int number, int count,
-                                              int round) {
-                                progress.show(what, number, count, round);
-                              }});
+    measurements =
+        calibrate({.probes = standard_probes(machine.num_cores),
+                   .seconds = 60 * arguments.minutes,
+                   .resets_affinity = session.resets_affinity,
+                   .stop_signal = &signals.number(),
+                   .progress = [&](const std::string& what, int number, int count, int round) {
+                     progress.show(what, number, count, round);
+                   }});
   }
   if (!measurements) {
     session.note(fmt::format("stopped: {} is not written", safe_text(arguments.path)));
@@ -119,9 +119,8 @@ void run_calibrate(const CalibrateArguments& arguments, Session& session) {
     return;
   }
   const QuantityFile file = measured_file(machine, *measurements);
-  replace_file(arguments.path,
-               fmt::format("# Made by trireme calibrate on {}.\n", machine.cpu) +
-                   quantity_file_text(file, cluster_rules()));
+  replace_file(arguments.path, fmt::format("# Made by trireme calibrate on {}.\n", machine.cpu) +
+                                   quantity_file_text(file, cluster_rules()));
   session.print(summary(file) + fmt::format("wrote {}\n", safe_text(arguments.path)));
 }
 

@@ -143,8 +143,8 @@ std::string result_text(const Schedule& schedule, const ScheduleTimes& times) {
                      times.bubble_ratio());
 }
 
-void run_simulate(const SimulateArguments& arguments,
-                  const std::vector<ConfigOverride>& overrides, const Session& session) {
+void run_simulate(const SimulateArguments& arguments, const std::vector<ConfigOverride>& overrides,
+                  const Session& session) {
   if (arguments.config.empty() != arguments.cluster.empty() ||
       arguments.config.empty() == arguments.costs.empty()) {
     throw UsageError(
@@ -178,8 +178,7 @@ std::string schedule_names() {
 void add_simulate_command(CLI::App& app, Session& session,
                           const std::vector<ConfigOverride>& overrides) {
   auto arguments = std::make_shared<SimulateArguments>();  // owned by the command's callback
-  CLI::App* const command =
-      app.add_subcommand(
+  CLI::App* const command = app.add_subcommand(
       "simulate", "Price a training step, or a bare pipeline schedule, on a virtual clock");
   command->add_option("config", arguments->config, "config file (TOML) of a training run");
   command

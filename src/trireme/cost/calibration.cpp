@@ -69,12 +69,9 @@ constexpr std::array<KernelTable, kNumKernels> kKernels = {
 };
 
 constexpr std::array<std::string_view, kNumTransfers> kTransferKeys = {
-    "transfers.all_reduce",
-    "transfers.all_reduce_bf16",
-    "transfers.reduce_scatter",
-    "transfers.reduce_scatter_bf16",
-    "transfers.all_gather",
-    "transfers.message",
+    "transfers.all_reduce",     "transfers.all_reduce_bf16",
+    "transfers.reduce_scatter", "transfers.reduce_scatter_bf16",
+    "transfers.all_gather",     "transfers.message",
     "transfers.exchange",
 };
 

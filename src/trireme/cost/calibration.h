@@ -1,4 +1,5 @@
-// What `trireme calibrate` measures: which kernels, on which sizes their time depends, in what tables.
+// What `trireme calibrate` measures: which kernels, on which sizes their time depends, in what
+// tables.
 #pragma once
 
 #include <array>

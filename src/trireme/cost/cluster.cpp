@@ -15,8 +15,7 @@ BandwidthByNodes bandwidth_by_nodes(const QuantityFile& file, std::string_view k
   const QuantityTable* const table = file.table(key);
   if (table == nullptr) return result;
   for (const std::vector<double>& row : table->rows) {
-    if (row[0] < 1 || row[1] <= 0 ||
-        (!result.nodes.empty() && row[0] <= result.nodes.back())) {
+    if (row[0] < 1 || row[1] <= 0 || (!result.nodes.empty() && row[0] <= result.nodes.back())) {
       throw UsageError("[" + file.name + "] " + std::string(key) +
                        ": nodes must ascend from 1 and bandwidths be positive; sort the rows");
     }
@@ -37,47 +36,46 @@ std::vector<std::string> words(const std::string& text) {
 }
 
 QuantityRules published_rules() {
-  return {
-      .what = "cluster file",
-      .texts = {{.key = "name"},
-                {.key = "device_name"},
-                {.key = "gpu_types", .is_optional = true},
-                {.key = "backend", .words = {"cuda", "rocm", "cpu"}}},
-      .quantities =
-          {{.key = "device.peak_bf16", .unit = "FLOP/s", .min = 1e6},
-           {.key = "device.peak_fp8", .unit = "FLOP/s", .is_optional = true},
-           {.key = "device.peak_fp32", .unit = "FLOP/s", .is_optional = true},
-           {.key = "device.memory", .unit = "B", .min = 1},
-           {.key = "device.memory_bandwidth", .unit = "B/s", .min = 1},
-           {.key = "device.memory_efficiency", .unit = "1", .min = 0.01, .max = 1},
-           {.key = "device.multiprocessors", .unit = "1", .min = 1},
-           {.key = "device.tile_rows", .unit = "1", .min = 1},
-           {.key = "device.tile_columns", .unit = "1", .min = 1},
-           {.key = "device.product_efficiency", .unit = "1", .min = 0.01, .max = 1},
-           {.key = "device.product_half_depth", .unit = "1"},
-           {.key = "device.attention_forward_efficiency", .unit = "1", .min = 0.01, .max = 1},
-           {.key = "device.attention_backward_efficiency", .unit = "1", .min = 0.01, .max = 1},
-           {.key = "device.kernel_floor", .unit = "s", .max = 1},
-           {.key = "node.devices", .unit = "1", .min = 1, .max = 4096},
-           {.key = "node.link_bandwidth", .unit = "B/s", .min = 1},
-           {.key = "node.link_efficiency", .unit = "1", .min = 0.01, .max = 1},
-           {.key = "node.link_latency", .unit = "s", .max = 1},
-           {.key = "node.pair_bandwidth", .unit = "B/s", .min = 1, .is_optional = true},
-           {.key = "node.switch_gain", .unit = "1", .min = 1, .max = 4, .is_optional = true},
-           {.key = "node.switch_min_ranks", .unit = "1", .max = 4096, .is_optional = true},
-           {.key = "network.nics", .unit = "1", .min = 1, .max = 4096},
-           {.key = "network.nic_bandwidth", .unit = "B/s", .min = 1},
-           {.key = "network.nic_efficiency", .unit = "1", .min = 0.01, .max = 1},
-           {.key = "network.latency", .unit = "s", .max = 1},
-           {.key = "overlap.compute_slowdown", .unit = "1", .max = 4},
-           {.key = "overlap.communication_slowdown", .unit = "1", .max = 4},
-           {.key = kCoresKey, .unit = "1", .min = 1, .max = 65536, .is_optional = true},
-           {.key = kInstructionKey, .unit = "s", .max = 1, .is_optional = true},
-           {.key = kStepKey, .unit = "s", .max = 1, .is_optional = true},
-           {.key = kWakeKey, .unit = "s", .max = 1, .is_optional = true}},
-      .tables = {{.key = "all_reduce", .columns = {"nodes", "B/s"}},
-                 {.key = "all_gather", .columns = {"nodes", "B/s"}},
-                 {.key = "reduce_scatter", .columns = {"nodes", "B/s"}}}};
+  return {.what = "cluster file",
+          .texts = {{.key = "name"},
+                    {.key = "device_name"},
+                    {.key = "gpu_types", .is_optional = true},
+                    {.key = "backend", .words = {"cuda", "rocm", "cpu"}}},
+          .quantities =
+              {{.key = "device.peak_bf16", .unit = "FLOP/s", .min = 1e6},
+               {.key = "device.peak_fp8", .unit = "FLOP/s", .is_optional = true},
+               {.key = "device.peak_fp32", .unit = "FLOP/s", .is_optional = true},
+               {.key = "device.memory", .unit = "B", .min = 1},
+               {.key = "device.memory_bandwidth", .unit = "B/s", .min = 1},
+               {.key = "device.memory_efficiency", .unit = "1", .min = 0.01, .max = 1},
+               {.key = "device.multiprocessors", .unit = "1", .min = 1},
+               {.key = "device.tile_rows", .unit = "1", .min = 1},
+               {.key = "device.tile_columns", .unit = "1", .min = 1},
+               {.key = "device.product_efficiency", .unit = "1", .min = 0.01, .max = 1},
+               {.key = "device.product_half_depth", .unit = "1"},
+               {.key = "device.attention_forward_efficiency", .unit = "1", .min = 0.01, .max = 1},
+               {.key = "device.attention_backward_efficiency", .unit = "1", .min = 0.01, .max = 1},
+               {.key = "device.kernel_floor", .unit = "s", .max = 1},
+               {.key = "node.devices", .unit = "1", .min = 1, .max = 4096},
+               {.key = "node.link_bandwidth", .unit = "B/s", .min = 1},
+               {.key = "node.link_efficiency", .unit = "1", .min = 0.01, .max = 1},
+               {.key = "node.link_latency", .unit = "s", .max = 1},
+               {.key = "node.pair_bandwidth", .unit = "B/s", .min = 1, .is_optional = true},
+               {.key = "node.switch_gain", .unit = "1", .min = 1, .max = 4, .is_optional = true},
+               {.key = "node.switch_min_ranks", .unit = "1", .max = 4096, .is_optional = true},
+               {.key = "network.nics", .unit = "1", .min = 1, .max = 4096},
+               {.key = "network.nic_bandwidth", .unit = "B/s", .min = 1},
+               {.key = "network.nic_efficiency", .unit = "1", .min = 0.01, .max = 1},
+               {.key = "network.latency", .unit = "s", .max = 1},
+               {.key = "overlap.compute_slowdown", .unit = "1", .max = 4},
+               {.key = "overlap.communication_slowdown", .unit = "1", .max = 4},
+               {.key = kCoresKey, .unit = "1", .min = 1, .max = 65536, .is_optional = true},
+               {.key = kInstructionKey, .unit = "s", .max = 1, .is_optional = true},
+               {.key = kStepKey, .unit = "s", .max = 1, .is_optional = true},
+               {.key = kWakeKey, .unit = "s", .max = 1, .is_optional = true}},
+          .tables = {{.key = "all_reduce", .columns = {"nodes", "B/s"}},
+                     {.key = "all_gather", .columns = {"nodes", "B/s"}},
+                     {.key = "reduce_scatter", .columns = {"nodes", "B/s"}}}};
 }
 
 }  // namespace
@@ -87,7 +85,8 @@ double BandwidthByNodes::at(double num_nodes) const {
   if (nodes.size() == 1 || num_nodes <= nodes.front()) return bytes_per_second.front();
   std::size_t upper = 1;
   while (upper + 1 < nodes.size() && nodes[upper] < num_nodes) ++upper;
-  const double share = std::log(num_nodes / nodes[upper - 1]) / std::log(nodes[upper] / nodes[upper - 1]);
+  const double share =
+      std::log(num_nodes / nodes[upper - 1]) / std::log(nodes[upper] / nodes[upper - 1]);
   return bytes_per_second[upper - 1] *
          std::pow(bytes_per_second[upper] / bytes_per_second[upper - 1], share);
 }

@@ -12,7 +12,7 @@ namespace trireme {
 
 /// One accelerator, or one core of a CPU.
 struct Device {
-  double peak_flops_per_second = 0;  ///< dense bf16 (or fp16) products
+  double peak_flops_per_second = 0;      ///< dense bf16 (or fp16) products
   double peak_fp8_flops_per_second = 0;  ///< dense; 0 = has none
   double peak_fp32_flops_per_second = 0;
   double memory_bytes = 0;  ///< as the driver reports
@@ -21,9 +21,9 @@ struct Device {
   double multiprocessors = 1;
   double tile_rows = 1;  ///< of the output tile that a multiprocessor computes at a time
   double tile_columns = 1;
-  double product_efficiency = 0;    ///< of the peak, reached by a large product at sustained load
-  double product_half_depth = 0;    ///< inner dimension at which half of that is left
-  double attention_forward_efficiency = 0;   ///< of the peak, causal FLOPs of fused attention
+  double product_efficiency = 0;  ///< of the peak, reached by a large product at sustained load
+  double product_half_depth = 0;  ///< inner dimension at which half of that is left
+  double attention_forward_efficiency = 0;  ///< of the peak, causal FLOPs of fused attention
   double attention_backward_efficiency = 0;
   double kernel_seconds = 0;  ///< floor of one kernel on the device
 };

@@ -142,11 +142,10 @@ class Reader {
       refuse(node, fmt::format("{}: unit = \"{}\": must be \"{}\"; convert the value", rule.key,
                                unit, rule.unit));
     }
-    file_.quantities.emplace(rule.key,
-                             Quantity{.value = value,
-                                      .unit = unit,
-                                      .kind = evidence(rule.key, table),
-                                      .source = text_field(rule.key, table, "source")});
+    file_.quantities.emplace(rule.key, Quantity{.value = value,
+                                                .unit = unit,
+                                                .kind = evidence(rule.key, table),
+                                                .source = text_field(rule.key, table, "source")});
   }
 
   void add_table(const TableRule& rule, const toml::node& node) {
@@ -180,9 +179,8 @@ class Reader {
                              const toml::table& table) const {
     const toml::array* const cells = row.as_array();
     if (cells == nullptr || cells->size() != rule.columns.size()) {
-      refuse(row,
-             fmt::format("{}: a row must have {} numbers: {}", rule.key, rule.columns.size(),
-                         fmt::join(rule.columns, ", ")));
+      refuse(row, fmt::format("{}: a row must have {} numbers: {}", rule.key, rule.columns.size(),
+                              fmt::join(rule.columns, ", ")));
     }
     std::vector<double> values;
     for (const toml::node& cell : *cells) {
@@ -224,9 +222,9 @@ std::string in_quotes(std::string_view text) {
 
 /// Numbers that read back to the same number, large ones as 9.89e+14.
 std::string number_text(double value) {
-  return std::abs(value) < 1e6 ? fmt::format("{}", value) : fmt::format("{:e}", value).size() < 12
-             ? fmt::format("{:e}", value)
-             : fmt::format("{}", value);
+  return std::abs(value) < 1e6                    ? fmt::format("{}", value)
+         : fmt::format("{:e}", value).size() < 12 ? fmt::format("{:e}", value)
+                                                  : fmt::format("{}", value);
 }
 
 std::string entry_text(const Quantity& quantity) {
@@ -280,9 +278,8 @@ QuantityFile parse_quantity_file(std::string_view text, const std::string& name,
   try {
     return Reader(name, rules).read(toml::parse(text, name));
   } catch (const toml::parse_error& error) {
-    throw UsageError(fmt::format("[{}:{}:{}] {}; correct the TOML", name,
-                                 error.source().begin.line, error.source().begin.column,
-                                 error.description()));
+    throw UsageError(fmt::format("[{}:{}:{}] {}; correct the TOML", name, error.source().begin.line,
+                                 error.source().begin.column, error.description()));
   }
 }
 
@@ -290,7 +287,8 @@ std::string quantity_file_text(const QuantityFile& file, const QuantityRules& ru
   std::string result;
   for (const TextRule& rule : rules.texts) {
     const auto found = file.texts.find(rule.key);
-    if (found != file.texts.end()) result += fmt::format("{} = {}\n", rule.key, in_quotes(found->second));
+    if (found != file.texts.end())
+      result += fmt::format("{} = {}\n", rule.key, in_quotes(found->second));
   }
   std::string_view section;
   for (const QuantityRule& rule : rules.quantities) {
@@ -313,7 +311,8 @@ std::string quantity_file_text(const QuantityFile& file, const QuantityRules& ru
 }
 
 std::string quantity_file_source(const std::string& name_or_path, std::string_view folder) {
-  const bool is_path = name_or_path.find('/') != std::string::npos || name_or_path.ends_with(".toml");
+  const bool is_path =
+      name_or_path.find('/') != std::string::npos || name_or_path.ends_with(".toml");
   if (is_path) {
     std::ifstream file(name_or_path, std::ios::binary);
     std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -329,10 +328,11 @@ std::string quantity_file_source(const std::string& name_or_path, std::string_vi
     if (file.stem == name_or_path) return std::string(file.text);
     known.push_back(file.stem);
   }
-  throw UsageError(fmt::format(
-      "[{}] no file of this name in {}/: known are {}; did you mean {}? A file of your own is given "
-      "as PATH.toml",
-      name_or_path, folder, fmt::join(known, ", "), nearest_name(name_or_path, known)));
+  throw UsageError(
+      fmt::format("[{}] no file of this name in {}/: known are {}; did you mean {}? A file of your "
+                  "own is given "
+                  "as PATH.toml",
+                  name_or_path, folder, fmt::join(known, ", "), nearest_name(name_or_path, known)));
 }
 
 }  // namespace trireme

@@ -34,11 +34,12 @@ std::string refusal(const std::string& text) {
 constexpr const char* kDevices = R"({ value = 8, unit = "1", kind = "datasheet", source = "DGX" })";
 
 TEST(QuantityFile, ReadsWhatItWrites) {
-  const QuantityFile file = parse_quantity_file(
-      file_with(kDevices,
-                "[all_reduce]\ncolumns = [\"nodes\", \"B/s\"]\nkind = \"measured\"\nsource = \"a \\\"run\\\"\"\n"
-                "rows = [[1, 435.967e9], [2, 3.5e11]]\n"),
-      "x.toml", rules());
+  const QuantityFile file =
+      parse_quantity_file(file_with(kDevices,
+                                    "[all_reduce]\ncolumns = [\"nodes\", \"B/s\"]\nkind = "
+                                    "\"measured\"\nsource = \"a \\\"run\\\"\"\n"
+                                    "rows = [[1, 435.967e9], [2, 3.5e11]]\n"),
+                          "x.toml", rules());
   EXPECT_EQ(file.value("node.devices"), 8);
   EXPECT_EQ(file.value_or("node.latency", 3), 3);
   EXPECT_EQ(file.table("all_reduce")->rows[0][1], 435.967e9);
@@ -46,8 +47,9 @@ TEST(QuantityFile, ReadsWhatItWrites) {
 }
 
 TEST(QuantityFile, NumberWithoutSourceIsRefused) {
-  EXPECT_EQ(refusal(file_with(R"({ value = 8, unit = "1", kind = "datasheet" })")),
-            "[x.toml:3:11] node.devices: needs source = \"...\": each number says where it comes from");
+  EXPECT_EQ(
+      refusal(file_with(R"({ value = 8, unit = "1", kind = "datasheet" })")),
+      "[x.toml:3:11] node.devices: needs source = \"...\": each number says where it comes from");
 }
 
 TEST(QuantityFile, OtherUnitIsRefused) {

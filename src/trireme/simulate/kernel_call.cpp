@@ -31,9 +31,9 @@ double tokens_of(const Program& program) {
 KernelCall linear_call(const Program& program, const LocalModel& model,
                        const Instruction& instruction) {
   const LinearShape shape = linear_shape(model.spec(), instruction.part);
-  KernelCall call{.kernel = Kernel::kProductForward,
-                  .sizes = {tokens_of(program), static_cast<double>(shape.out),
-                            static_cast<double>(shape.in)}};
+  KernelCall call{
+      .kernel = Kernel::kProductForward,
+      .sizes = {tokens_of(program), static_cast<double>(shape.out), static_cast<double>(shape.in)}};
   if (instruction.op == Op::kBackwardInput) call.kernel = Kernel::kProductInput;
   if (instruction.op == Op::kBackwardWeight) {
     const bool adds = instruction.find(Role::kDWeight)->access == Access::kAccumulate;
@@ -67,13 +67,12 @@ KernelCall head_call(const Program& program, const LocalModel& model,
     return {.kernel = Kernel::kHead,
             .sizes = {tokens_of(program), static_cast<double>(model.spec().vocab), hidden}};
   if (instruction.part == Part::kHeadSums)
-    return {.kernel = Kernel::kHeadSums,
-            .sizes = {count(program, instruction, Role::kLogits)}};
+    return {.kernel = Kernel::kHeadSums, .sizes = {count(program, instruction, Role::kLogits)}};
   const Role rows = instruction.part == Part::kHeadLogits ? Role::kRowMax : Role::kLabels;
-  return {.kernel = instruction.part == Part::kHeadLogits ? Kernel::kHeadLogits
-                                                          : Kernel::kHeadGradient,
-          .sizes = {count(program, instruction, rows), static_cast<double>(model.spec().vocab),
-                    hidden}};
+  return {
+      .kernel = instruction.part == Part::kHeadLogits ? Kernel::kHeadLogits : Kernel::kHeadGradient,
+      .sizes = {count(program, instruction, rows), static_cast<double>(model.spec().vocab),
+                hidden}};
 }
 
 Kernel norm_kernel(const LocalModel& model, const Instruction& instruction) {
@@ -124,9 +123,9 @@ KernelCall plain_call(const Program& program, const Instruction& instruction) {
     case Op::kLoad:
       return {.kernel = Kernel::kLoad, .sizes = {tokens_of(program)}};
     case Op::kZero:
-      return {.kernel = Kernel::kZero,
-              .sizes = {static_cast<double>(instruction.find(Role::kY)->range.bytes) /
-                        sizeof(float)}};
+      return {
+          .kernel = Kernel::kZero,
+          .sizes = {static_cast<double>(instruction.find(Role::kY)->range.bytes) / sizeof(float)}};
     case Op::kCopy:
       return copy_call(program, instruction);
     case Op::kAdd:
@@ -194,8 +193,8 @@ TransferCall transfer_call(const Program& program, const Instruction& instructio
   TRI_CHECK(instruction.comm.has_value());
   const Use* const full = instruction.find(Role::kData);
   TRI_CHECK(full != nullptr);
-  TransferCall call{.ranks = static_cast<double>(
-                        group_ranks(program.request, instruction.comm->group).size())};
+  TransferCall call{
+      .ranks = static_cast<double>(group_ranks(program.request, instruction.comm->group).size())};
   // Of all-gathers and reduce-scatters one operand is the full message.
   for (const Use& use : instruction.uses)
     call.bytes = std::max(call.bytes, static_cast<double>(use.range.bytes));

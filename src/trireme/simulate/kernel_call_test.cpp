@@ -48,10 +48,9 @@ TEST(KernelCall, AttentionOfAContextShardSeesItsOwnKeysAHop) {
 }
 
 TEST(KernelCall, GatheredKeysAreThoseOfAllRanks) {
-  const KernelCall call =
-      first_call(request({.cp = 2, .cp_comm = CpComm::kAllGather}), [](const Instruction& i) {
-        return i.part == Part::kAttn && i.op == Op::kForward;
-      });
+  const KernelCall call = first_call(
+      request({.cp = 2, .cp_comm = CpComm::kAllGather}),
+      [](const Instruction& i) { return i.part == Part::kAttn && i.op == Op::kForward; });
   EXPECT_EQ(call, (KernelCall{.kernel = Kernel::kAttentionForward, .sizes = {6, 4, 8, 4}}));
 }
 

@@ -122,10 +122,8 @@ double MachinePrices::seconds(const Samples& samples, const KernelCall& call) co
 }
 
 double MachinePrices::team_seconds(const KernelCall& call, int bits, int num_threads) const {
-  const Samples* const one =
-      find(call.kernel, {.bits = bits, .threads = 1, .ranks = num_cores_});
-  const Samples* const all =
-      find(call.kernel, {.bits = bits, .threads = num_cores_, .ranks = 1});
+  const Samples* const one = find(call.kernel, {.bits = bits, .threads = 1, .ranks = num_cores_});
+  const Samples* const all = find(call.kernel, {.bits = bits, .threads = num_cores_, .ranks = 1});
   if (one == nullptr && all == nullptr) refuse_missing(kernel_table(call.kernel).key);
   if (num_threads >= num_cores_ && all != nullptr) return seconds(*all, call);
   if (one == nullptr) return seconds(*all, call) * num_cores_ / num_threads;

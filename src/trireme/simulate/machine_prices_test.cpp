@@ -50,10 +50,12 @@ TEST(MachinePrices, TransfersAreThoseOfTheNearestNumberOfRanks) {
   Cluster cluster = machine({});
   cluster.file.tables["transfers.all_reduce"] = {.rows = {{2, 100, 1e-6}, {4, 100, 5e-6}}};
   const MachinePrices prices(cluster);
-  EXPECT_NEAR(prices.transfer_seconds({.transfers = Transfers::kAllReduce, .ranks = 4, .bytes = 100}),
-              5e-6, 1e-15);
-  EXPECT_NEAR(prices.transfer_seconds({.transfers = Transfers::kAllReduce, .ranks = 2, .bytes = 10}),
-              1e-6, 1e-15);
+  EXPECT_NEAR(
+      prices.transfer_seconds({.transfers = Transfers::kAllReduce, .ranks = 4, .bytes = 100}), 5e-6,
+      1e-15);
+  EXPECT_NEAR(
+      prices.transfer_seconds({.transfers = Transfers::kAllReduce, .ranks = 2, .bytes = 10}), 1e-6,
+      1e-15);
 }
 
 TEST(MachinePrices, APublishedClusterIsRefused) {

@@ -64,8 +64,7 @@ CoreClock price_step(const std::vector<Program>& programs, int num_threads,
   std::vector<std::vector<CoreOp>> ops;
   for (const Program& program : programs)
     ops.push_back(ProgramPrices(program, num_threads, prices).ops());
-  CoreClock clock =
-      run_core_clock(step.system(), ops, prices.num_cores(), prices.wake_seconds());
+  CoreClock clock = run_core_clock(step.system(), ops, prices.num_cores(), prices.wake_seconds());
   clock.makespan += prices.step_seconds();
   return clock;
 }

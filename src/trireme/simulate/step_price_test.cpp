@@ -15,8 +15,7 @@ double seconds_of(Layout layout, std::int64_t global_batch) {
 }
 
 TEST(PriceStep, OneRankTakesTheSumOfItsInstructions) {
-  const BuildRequest request =
-      small_request({}, {.seq = 8, .micro_batch = 1, .global_batch = 1});
+  const BuildRequest request = small_request({}, {.seq = 8, .micro_batch = 1, .global_batch = 1});
   const std::vector<Program> programs = all_ranks(request);
   const CoreClock clock = price_step(programs, 1, MachinePrices(even_machine(1)));
   // The product tables of the even machine hold one shape: other instructions take a second each.
