@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <utility>
+#include <map>
 
 #include <fmt/format.h>
 
 #include "trireme/execute/cpu/threads.h"
+#include "trireme/kernels/cpu/matmul.h"
 
 namespace trireme {
 namespace {
@@ -18,10 +19,22 @@ double median(std::vector<double> values) {
   return values.empty() ? 0 : values[values.size() / 2];
 }
 
-/// Keeps the least of the rounds; 0 means that there was none.
-void keep_least(double& least, double of_round) {
-  if (of_round > 0 && (least == 0 || of_round < least)) least = of_round;
-}
+/// A number of each round; 0 means that the round has none.
+class Rounds {
+ public:
+  void add(double of_round) {
+    if (of_round > 0) values_.push_back(of_round);
+  }
+  /// The median; of an even number of rounds the lower one.
+  [[nodiscard]] double result() const {
+    std::vector<double> values = values_;
+    std::sort(values.begin(), values.end());
+    return values.empty() ? 0 : values[(values.size() - 1) / 2];
+  }
+
+ private:
+  std::vector<double> values_;
+};
 
 class Calibration {
  public:
@@ -39,7 +52,7 @@ class Calibration {
       if (!run_round()) return std::nullopt;
       longest_round = std::max(longest_round, elapsed() - before);
     } while (elapsed() + longest_round <= options_.seconds);
-    return std::move(result_);
+    return result();
   }
 
  private:
@@ -67,30 +80,40 @@ class Calibration {
     for (const int num_ranks : {2, 4})
       measure_transfers(num_ranks, options_.transfer_bytes, transfers);
     if (!begin("memory")) return false;
-    const double bandwidth = measured_copy_bytes_per_second(num_available_cores());
-    result_.copy_bytes_per_second = std::max(result_.copy_bytes_per_second, bandwidth);
-    keep_least(result_.wake_seconds, measured_wake_seconds());
+    copy_bytes_per_second_.add(measured_copy_bytes_per_second(num_available_cores()));
+    wake_seconds_.add(measured_wake_seconds());
     keep(times, transfers);
     return true;
   }
 
   void keep(const ProbeTimes& times, const TransferTimes& transfers) {
-    for (const auto& [of, seconds] : times.kernels)
-      keep_least(result_.kernels[of], median(seconds));
-    for (const auto& [call, seconds] : transfers)
-      keep_least(result_.transfers[call], median(seconds));
-    keep_least(result_.instruction_seconds, median(times.instruction));
-    keep_least(result_.step_seconds, median(times.step));
+    for (const auto& [of, seconds] : times.kernels) kernels_[of].add(median(seconds));
+    for (const auto& [call, seconds] : transfers) transfers_[call].add(median(seconds));
+    instruction_seconds_.add(median(times.instruction));
+    step_seconds_.add(median(times.step));
+  }
+
+  [[nodiscard]] Measurements result() const {
+    Measurements result{.instruction_seconds = instruction_seconds_.result(),
+                        .step_seconds = step_seconds_.result(),
+                        .wake_seconds = wake_seconds_.result(),
+                        .copy_bytes_per_second = copy_bytes_per_second_.result()};
+    for (const auto& [of, rounds] : kernels_) result.kernels[of] = rounds.result();
+    for (const auto& [call, rounds] : transfers_) result.transfers[call] = rounds.result();
+    return result;
   }
 
   const CalibrationOptions& options_;
-  Measurements result_;
+  std::map<KernelCase, Rounds> kernels_;
+  std::map<TransferCall, Rounds> transfers_;
+  Rounds instruction_seconds_, step_seconds_, wake_seconds_, copy_bytes_per_second_;
   int round_ = 0, number_ = 0;
 };
 
 }  // namespace
 
 std::optional<Measurements> calibrate(const CalibrationOptions& options) {
+  kernels::warm_up_matmul();
   return Calibration(options).run();
 }
 

@@ -1,7 +1,7 @@
 // The cluster file of a machine from what was measured on it.
 #pragma once
 
-#include <string>
+#include <map>
 
 #include "trireme/calibrate/machine.h"
 #include "trireme/calibrate/probe_run.h"
@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-/// The least median of the rounds: other programs only make a round slower.
+/// Medians of all rounds.
 struct Measurements {
   std::map<KernelCase, double> kernels;
   std::map<TransferCall, double> transfers;

@@ -52,8 +52,8 @@ std::vector<Model> dense_models() {
   return {
       {.name = "small", .spec = llama(4, 128, 4, 352, 256), .seq = 128, .num_micro_batches = 2},
       {.name = "medium", .spec = llama(3, 256, 4, 704, 256), .seq = 256, .num_micro_batches = 2},
-      {.name = "large", .spec = llama(1, 512, 8, 1408, 256), .seq = 512},
-      {.name = "narrow", .spec = llama(3, 256, 2, 352, 2048), .seq = 512, .micro_batch = 2},
+      {.name = "large", .spec = llama(1, 512, 8, 1408, 256), .seq = 256, .num_micro_batches = 2},
+      {.name = "narrow", .spec = llama(3, 256, 2, 352, 2048), .seq = 512},
       {.name = "gpt2", .spec = gpt2(0.1), .seq = 256},
       {.name = "again",
        .spec = with_head_norms(llama(2, 256, 4, 704, 256)),
@@ -103,7 +103,7 @@ void add_pairs(std::vector<Probe>& probes, int num_cores, DType compute) {
   Model learned = model;
   learned.spec = gpt2(0.0);
   const auto add = [&](const Model& of, Layout layout) {
-    layout.dp = std::max(layout.dp, dp);
+    layout.dp = layout.dp > 1 ? std::max(layout.dp, num_cores) : dp;
     probes.push_back(probe_of(of, layout, compute));
     probes.back().num_busy = num_cores;
   };

@@ -19,7 +19,6 @@
 #include "trireme/cli/signals.h"
 #include "trireme/cli/validators.h"
 #include "trireme/cost/cluster.h"
-#include "trireme/kernels/cpu/matmul.h"
 #include "trireme/report/table.h"
 
 namespace trireme {
@@ -100,7 +99,6 @@ void run_calibrate(const CalibrateArguments& arguments, Session& session) {
                             format_bytes(static_cast<std::int64_t>(machine.memory_bytes)),
                             arguments.minutes));
   const StopSignals signals;
-  kernels::warm_up_matmul();
   std::optional<Measurements> measurements;
   {
     CalibrationProgress progress(session);
@@ -139,8 +137,8 @@ void add_calibrate_command(CLI::App& app, Session& session) {
       ->check(CLI::Range(0.0, 1440.0));
   command->footer(
       "Runs short training steps of small models on thread ranks and times each instruction, then\n"
-      "collectives and messages between threads. A number is the least median of all rounds; let\n"
-      "nothing else run meanwhile. Ranks that are processes (mpirun) are not measured.\n"
+      "collectives and messages between threads. A number is a median of all rounds; let nothing\n"
+      "else run meanwhile. Ranks that are processes (mpirun) are not measured.\n"
       "Example: trireme calibrate -o this-machine.toml && trireme simulate configs/tiny.toml "
       "--cluster this-machine.toml");
   command->callback([arguments, &session] { run_calibrate(*arguments, session); });

@@ -22,6 +22,21 @@ double line(double from, double to, double share) {
   return from + (to - from) * share;
 }
 
+/// Of samples that ascend in work; beyond the ends seconds are proportional to work.
+template <typename Samples>
+double seconds_on_line(const Samples& samples, double log_work) {
+  if (log_work <= samples.front().log_work)
+    return std::exp(samples.front().log_seconds + log_work - samples.front().log_work);
+  if (log_work >= samples.back().log_work)
+    return std::exp(samples.back().log_seconds + log_work - samples.back().log_work);
+  std::size_t upper = 1;
+  while (samples[upper].log_work <= log_work) ++upper;
+  const auto& low = samples[upper - 1];
+  const auto& high = samples[upper];
+  return std::exp(line(low.log_seconds, high.log_seconds,
+                       (log_work - low.log_work) / (high.log_work - low.log_work)));
+}
+
 }  // namespace
 
 MachinePrices::MachinePrices(const Cluster& cluster) : file_name_(cluster.file.name) {
@@ -82,25 +97,6 @@ const MachinePrices::Samples* MachinePrices::find(Kernel kernel, const Team& tea
   const auto found = kernels_.find({kernel, team});
   return found == kernels_.end() ? nullptr : &found->second;
 }
-
-namespace {
-
-/// Of samples that ascend in work; beyond the ends seconds are proportional to work.
-template <typename Samples>
-double seconds_on_line(const Samples& samples, double log_work) {
-  if (log_work <= samples.front().log_work)
-    return std::exp(samples.front().log_seconds + log_work - samples.front().log_work);
-  if (log_work >= samples.back().log_work)
-    return std::exp(samples.back().log_seconds + log_work - samples.back().log_work);
-  std::size_t upper = 1;
-  while (samples[upper].log_work <= log_work) ++upper;
-  const auto& low = samples[upper - 1];
-  const auto& high = samples[upper];
-  return std::exp(line(low.log_seconds, high.log_seconds,
-                       (log_work - low.log_work) / (high.log_work - low.log_work)));
-}
-
-}  // namespace
 
 double MachinePrices::seconds(const Samples& samples, const KernelCall& call) const {
   const double log_work = log_of(call.work());
