@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# A llama-like model of 7 million parameters: none of its sizes is one that calibration measures.
+# A llama-like model of 7 million parameters: none of its widths is one that calibration measures.
 BASE = """
 [run]
 name = "x"
