@@ -82,18 +82,20 @@ class Run {
     while (!starts_.empty() && starts_.top().first <= now_) {
       const std::size_t node = starts_.top().second;
       starts_.pop();
-      if (nodes_[node].meets.empty()) {
+      if (nodes_[node].num_to_meet == 0) {
         running_.push_back(node);
         continue;
       }
-      for (const std::size_t meeting : nodes_[node].meets) arrive(meetings_[meeting]);
+      for (const std::size_t meeting : nodes_[node].meets) arrive(node, meetings_[meeting]);
     }
   }
 
-  void arrive(Meeting& meeting) {
+  /// The last to arrive goes on at once; the others sleep.
+  void arrive(std::size_t node, Meeting& meeting) {
     if (++meeting.num_arrived < static_cast<int>(meeting.members.size())) return;
     for (const std::size_t member : meeting.members) {
-      if (--nodes_[member].num_to_meet == 0) running_.push_back(member);
+      if (--nodes_[member].num_to_meet > 0) continue;
+      starts_.emplace(now_ + (member == node ? 0.0 : wake_seconds_), member);
     }
   }
 

@@ -19,10 +19,11 @@ struct CoreClock {
   std::vector<double> busy;  ///< by rank: seconds in which its compute queue (0) computes
 };
 
-/// Ops start as run_rendezvous() has it; one whose start another queue releases, `wake_seconds`
-/// later. While the running ops have as many threads as there are cores, or fewer, each has a core
-/// (between one thread and all cores busy its seconds change linearly); when they have more, all
-/// share the cores evenly. `ops` by rank and position. InternalError for a system that deadlocks.
+/// Ops start as run_rendezvous() has it; one whose start another queue releases, or that
+/// waits for others to meet it, `wake_seconds` later. While the running ops have as many threads as
+/// there are cores, or fewer, each has a core (between one thread and all cores busy its seconds
+/// change linearly); when they have more, all share the cores evenly. `ops` by rank and position.
+/// InternalError for a system that deadlocks.
 [[nodiscard]] CoreClock run_core_clock(const RendezvousSystem& system,
                                        const std::vector<std::vector<CoreOp>>& ops, int num_cores,
                                        double wake_seconds);

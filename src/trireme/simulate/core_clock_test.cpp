@@ -48,6 +48,13 @@ TEST(CoreClock, ACollectiveStartsWhenAllHaveBegun) {
   EXPECT_DOUBLE_EQ(clock.makespan, 3.5);
 }
 
+TEST(CoreClock, WhoWaitsForOthersWakesUpFirst) {
+  RendezvousSystem system = apart({1, 2});
+  system.ranks[0][0].meets = {0};
+  system.ranks[1][1].meets = {0};
+  EXPECT_DOUBLE_EQ(run_core_clock(system, {{op(1)}, {op(3), op(1)}}, 2, 0.25).makespan, 4.25);
+}
+
 TEST(CoreClock, AnotherQueueWakesUpFirst) {
   RendezvousSystem system = apart({2});
   system.ranks[0][1].queue = 1;
