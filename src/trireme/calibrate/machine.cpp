@@ -1,6 +1,7 @@
 #include "trireme/calibrate/machine.h"
 
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <mutex>
@@ -25,10 +26,13 @@ std::string cpu_name() {
 }  // namespace
 
 Machine this_machine() {
+  double load = 0;
+  ::getloadavg(&load, 1);
   return {.cpu = cpu_name(),
           .num_cores = num_available_cores(),
           .memory_bytes = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
-                          static_cast<double>(::sysconf(_SC_PAGESIZE))};
+                          static_cast<double>(::sysconf(_SC_PAGESIZE)),
+          .load = load};
 }
 
 double measured_copy_bytes_per_second(int num_threads) {

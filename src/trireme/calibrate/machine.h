@@ -9,6 +9,7 @@ struct Machine {
   std::string cpu;    ///< "AMD EPYC", as the system names it
   int num_cores = 1;  ///< that the process may use
   double memory_bytes = 0;
+  double load = 0;  ///< threads that wanted a core in the last minute, on average
 };
 [[nodiscard]] Machine this_machine();
 

@@ -12,8 +12,8 @@ namespace trireme {
 
 /// Medians of all rounds.
 struct Measurements {
-  std::map<KernelCase, double> kernels;
-  std::map<TransferCall, double> transfers;
+  std::map<KernelCase, double> kernels = {};
+  std::map<TransferCall, double> transfers = {};
   double instruction_seconds = 0;
   double step_seconds = 0;
   double wake_seconds = 0;

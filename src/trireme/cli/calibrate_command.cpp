@@ -98,6 +98,13 @@ void run_calibrate(const CalibrateArguments& arguments, Session& session) {
                             machine.num_cores, machine.num_cores == 1 ? "core" : "cores",
                             format_bytes(static_cast<std::int64_t>(machine.memory_bytes)),
                             arguments.minutes));
+  constexpr double kQuiet = 0.5;
+  if (machine.load > kQuiet) {
+    session.note(fmt::format(
+        "other programs run on this machine (load average {:.1f}): what is measured beside them "
+        "will be too slow, and predictions as well; measure again when it is quiet",
+        machine.load));
+  }
   const StopSignals signals;
   std::optional<Measurements> measurements;
   {

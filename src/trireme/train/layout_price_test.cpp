@@ -31,9 +31,9 @@ TEST(LayoutPrice, MemoryIsWhatTheTrainerAllocates) {
 }
 
 TEST(LayoutPrice, APublishedClusterIsRefused) {
-  EXPECT_THROW(static_cast<void>(price_layout(small_request({}, kBatch), 1,
-                                              read_cluster("h100-dgx"))),
-               UsageError);
+  EXPECT_THROW(
+      static_cast<void>(price_layout(small_request({}, kBatch), 1, read_cluster("h100-dgx"))),
+      UsageError);
 }
 
 }  // namespace
