@@ -30,14 +30,12 @@ TEST(GroupPlace, DpGroupOfTpEightHasOneRankANode) {
 }
 
 TEST(CollectiveSeconds, RingInANode) {
-  EXPECT_DOUBLE_EQ(
-      collective_seconds(plain_cluster(), Collective::kAllGather, {.ranks = 4, .ranks_per_node = 4},
-                         400),
-      400.0 / 100 * 3 / 4);
-  EXPECT_DOUBLE_EQ(
-      collective_seconds(plain_cluster(), Collective::kAllReduce, {.ranks = 4, .ranks_per_node = 4},
-                         400),
-      2 * 400.0 / 100 * 3 / 4);
+  EXPECT_DOUBLE_EQ(collective_seconds(plain_cluster(), Collective::kAllGather,
+                                      {.ranks = 4, .ranks_per_node = 4}, 400),
+                   400.0 / 100 * 3 / 4);
+  EXPECT_DOUBLE_EQ(collective_seconds(plain_cluster(), Collective::kAllReduce,
+                                      {.ranks = 4, .ranks_per_node = 4}, 400),
+                   2 * 400.0 / 100 * 3 / 4);
 }
 
 TEST(CollectiveSeconds, OneRankTakesNone) {
@@ -54,7 +52,8 @@ TEST(CollectiveSeconds, PeersThatShareTheNicsShareTheirBandwidth) {
 TEST(CollectiveSeconds, AManyNodeAllReduceOfFewBytesIsATree) {
   Cluster cluster = plain_cluster();
   cluster.network_latency_seconds = 1;
-  EXPECT_DOUBLE_EQ(collective_seconds(cluster, Collective::kAllReduce, {64, 1}, 1e-9), 2 * 6.0 + 2e-10);
+  EXPECT_DOUBLE_EQ(collective_seconds(cluster, Collective::kAllReduce, {64, 1}, 1e-9),
+                   2 * 6.0 + 2e-10);
 }
 
 TEST(CollectiveSeconds, TheSwitchAddsUpFromItsLeastRanksOn) {

@@ -1,6 +1,7 @@
 #include "trireme/cost/estimate.h"
 
 #include <cmath>
+
 #include <gtest/gtest.h>
 
 #include "trireme/cost/known_models.h"
@@ -126,9 +127,9 @@ TEST(Time, FullRecomputationCostsAboutAThirdMore) {
 }
 
 TEST(Time, MoreStagesThanMicroBatchesAreMostlyBubble) {
-  const Estimate result = priced(workload("llama-3-8b", {.pp = 8},
-                                          {.seq = 4096, .micro_batch = 1, .global_batch = 1}),
-                                 "megatron");
+  const Estimate result =
+      priced(workload("llama-3-8b", {.pp = 8}, {.seq = 4096, .micro_batch = 1, .global_batch = 1}),
+             "megatron");
   EXPECT_GT(result.seconds.bubble, 4 * result.seconds.compute);
 }
 
@@ -161,8 +162,8 @@ TEST(Time, OptimizerIsPaidOnceAStep) {
 
 TEST(Time, TensorParallelismAcrossNodesIsSlower) {
   const auto per_device = [](int tp) {
-    const Workload of = workload("8B", {.tp = tp, .sp = true},
-                                 {.seq = 4096, .micro_batch = 4, .global_batch = 4});
+    const Workload of =
+        workload("8B", {.tp = tp, .sp = true}, {.seq = 4096, .micro_batch = 4, .global_batch = 4});
     return 1 / (priced(of, "nanotron", "h100-playbook").seconds.total() * tp);
   };
   EXPECT_GT(per_device(8), 1.5 * per_device(16));

@@ -9,9 +9,7 @@ namespace {
 
 Workload workload(const char* model, Layout layout, std::int64_t micro_batches = 8) {
   Workload result{.model = *known_model(model), .layout = std::move(layout), .batch = {}};
-  result.batch = {.seq = 4096,
-                  .micro_batch = 1,
-                  .global_batch = micro_batches * result.layout.dp};
+  result.batch = {.seq = 4096, .micro_batch = 1, .global_batch = micro_batches * result.layout.dp};
   return result;
 }
 
@@ -42,13 +40,14 @@ TEST(StageShares, EndsHoldEmbeddingAndHead) {
 }
 
 TEST(StageShares, ChunksOfARankAreAdded) {
-  EXPECT_EQ(layers(workload("1B", {.pp = 4, .schedule = "interleaved", .chunks = 2}),
-                   StageSplit::kEven),
-            (std::vector<int>{4, 4, 4, 4}));
+  EXPECT_EQ(
+      layers(workload("1B", {.pp = 4, .schedule = "interleaved", .chunks = 2}), StageSplit::kEven),
+      (std::vector<int>{4, 4, 4, 4}));
 }
 
 TEST(StageShares, VPlacementPutsTheHeadOnTheFirstRank) {
-  const auto shares = stage_shares(workload("8B", {.pp = 4, .schedule = "zb-v"}), StageSplit::kEven);
+  const auto shares =
+      stage_shares(workload("8B", {.pp = 4, .schedule = "zb-v"}), StageSplit::kEven);
   EXPECT_TRUE(shares.front().has_embedding && shares.front().has_head);
 }
 
