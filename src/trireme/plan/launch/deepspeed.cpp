@@ -1,9 +1,11 @@
 // DeepSpeed edaa722 (2026-08-22): JSON for deepspeed.initialize. The model is in the user's script.
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include <fmt/format.h>
 
+#include "trireme/base/nearest.h"
 #include "trireme/plan/launch/checks.h"
 #include "trireme/plan/launch/targets.h"
 #include "trireme/plan/launch/text.h"
@@ -21,11 +23,6 @@ void check_zero(const Layout& layout) {
     refuse(kName, fmt::format("zero = {} with pp = {}", layout.zero, layout.pp),
            "ZeRO-2 and 3 exclude its pipelines", "use zero = 1, or pp = 1");
   }
-  // runtime/engine.py, _configure_tensor_parallel.
-  if (layout.tp > 1 && layout.zero == 3) {
-    refuse(kName, fmt::format("zero = 3 with tp = {}", layout.tp),
-           "AutoTP is only for ZeRO stages up to 2", "use zero = 2, or tp = 1");
-  }
   if (shard_degree(layout) != 1 && shard_degree(layout) != layout.dp) {
     refuse(kName, fmt::format("dp_shard = {}", layout.dp_shard), "it shards over all of dp",
            "use dp_shard = 0");
@@ -38,8 +35,8 @@ void check_zero(const Layout& layout) {
 }
 
 /// Each of the three makes its groups without knowing the others: pipelines by PipelineModule's
-/// topology, AutoTP by a mesh of data and tensor ranks (runtime/engine.py), Ulysses by dividing the
-/// world by sequence_parallel_size (runtime/config.py).
+/// topology, AutoTP by a mesh of data and tensor ranks (runtime/engine.py,
+/// _configure_tensor_parallel_states), Ulysses by one of data and sequence ranks (__init__.py).
 void check_axes(const LaunchRequest& request) {
   const Layout& layout = request.layout;
   if ((layout.pp > 1) + (layout.tp > 1) + (layout.cp > 1) > 1) {
@@ -59,6 +56,11 @@ void check_axes(const LaunchRequest& request) {
   check_divides(kName, {"cp", layout.cp},
                 {{"heads", request.spec.heads}, {"seq", request.batch.seq}},
                 "must divide them (Ulysses)");
+  if (request.spec.kv_heads % layout.cp != 0 && layout.cp % request.spec.kv_heads != 0) {
+    refuse(kName, fmt::format("cp = {} with kv_heads = {}", layout.cp, request.spec.kv_heads),
+           "one must divide the other (Ulysses)",
+           fmt::format("use cp = {}", nearest_divisors(request.spec.kv_heads, layout.cp)));
+  }
 }
 
 void check(const LaunchRequest& request) {
@@ -95,6 +97,9 @@ std::vector<std::string> notes_of(const LaunchRequest& request) {
     notes.emplace_back(
         "Ulysses spreads heads over the cp ranks for attention: all-to-all, not a ring.");
   }
+  if (request.precision == ComputePrecision::kBf16 && layout.zero != 1) {
+    notes.emplace_back("Gradients of micro-batches add up in bf16.");
+  }
   if (layout.zero >= 2 && layout.reduce == GradientReduction::kStep) {
     notes.emplace_back("Gradients are reduced after each micro-batch, not once a step.");
   }
@@ -116,35 +121,44 @@ void add_precision(Json& config, const LaunchRequest& request) {
   if (request.precision == ComputePrecision::kFp16) config["fp16"] = {{"enabled", true}};
   if (request.precision != ComputePrecision::kBf16) return;
   config["bf16"] = {{"enabled", true}};
-  // runtime/engine.py: other than the model's type with stages 0 and 1 only.
-  if (request.layout.zero <= 1) config["data_types"] = {{"grad_accum_dtype", "fp32"}};
+  // runtime/engine.py, _do_optimizer_sanity_check: fp32 is for stage 1, refused with stage 0.
+  if (request.layout.zero == 1) config["data_types"] = {{"grad_accum_dtype", "fp32"}};
+}
+
+Json optimizer_config(const LaunchSetting& setting) {
+  return {{"type", "AdamW"},
+          {"params",
+           {{"lr", setting.lr},
+            {"betas", {0.9, 0.95}},
+            {"eps", 1e-8},
+            {"weight_decay", setting.weight_decay}}}};
+}
+
+/// runtime/lr_schedules.py, which refuses a warm-up of 0 steps.
+Json scheduler_config(const LaunchSetting& setting) {
+  return {{"type", "WarmupCosineLR"},
+          {"params",
+           {{"total_num_steps", setting.steps},
+            {"warmup_num_steps", std::max<std::int64_t>(1, setting.warmup_steps)},
+            {"warmup_type", "linear"},
+            {"cos_min_ratio", setting.min_lr / setting.lr}}}};
 }
 
 Json config_of(const LaunchRequest& request) {
   const Layout& layout = request.layout;
-  const LaunchSetting& setting = request.setting;
   Json config = {{"train_batch_size", request.batch.global_batch},
                  {"train_micro_batch_size_per_gpu", request.batch.micro_batch},
                  {"gradient_accumulation_steps", request.batch.num_micro_batches(layout)},
-                 {"gradient_clipping", setting.clip},
-                 {"optimizer",
-                  {{"type", "AdamW"},
-                   {"params",
-                    {{"lr", setting.lr},
-                     {"betas", {0.9, 0.95}},
-                     {"eps", 1e-8},
-                     {"weight_decay", setting.weight_decay}}}}},
-                 // runtime/lr_schedules.py.
-                 {"scheduler",
-                  {{"type", "WarmupCosineLR"},
-                   {"params",
-                    {{"total_num_steps", setting.steps},
-                     {"warmup_num_steps", setting.warmup_steps},
-                     {"cos_min_ratio", setting.min_lr / setting.lr}}}}},
+                 {"gradient_clipping", request.setting.clip},
+                 {"optimizer", optimizer_config(request.setting)},
+                 {"scheduler", scheduler_config(request.setting)},
                  {"zero_optimization", zero_config(layout)}};
   add_precision(config, request);
   if (layout.tp > 1) config["tensor_parallel"] = {{"autotp_size", layout.tp}};
-  if (layout.cp > 1) config["sequence_parallel_size"] = layout.cp;
+  if (layout.cp > 1) {  // both: initialize makes the groups of the two axes
+    config["data_parallel_size"] = layout.dp;
+    config["sequence_parallel_size"] = layout.cp;
+  }
   return config;
 }
 

@@ -245,7 +245,8 @@ inline const Table kDeepspeed = {
     {"/optimizer/params/weight_decay", kFloat},
     {"/scheduler/type", "\"WarmupCosineLR\""},
     {"/scheduler/params/total_num_steps", kInt},
-    {"/scheduler/params/warmup_num_steps", kInt},
+    {"/scheduler/params/warmup_num_steps", "[1-9][0-9]*"},
+    {"/scheduler/params/warmup_type", "\"(linear|log)\""},
     {"/scheduler/params/cos_min_ratio", kFloat},
     {"/zero_optimization/stage", "[0-3]"},
     {"/zero_optimization/overlap_comm", kBool},
@@ -254,6 +255,7 @@ inline const Table kDeepspeed = {
     {"/fp16/enabled", kTrue},
     {"/data_types/grad_accum_dtype", "\"fp32\""},
     {"/tensor_parallel/autotp_size", kInt},
+    {"/data_parallel_size", kInt},
     {"/sequence_parallel_size", kInt},
 };
 

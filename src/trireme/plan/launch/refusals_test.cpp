@@ -113,6 +113,12 @@ TEST(TorchtitanLaunch, RefusesTokensThatItCannotCut) {
   EXPECT_CONTAINS(refusal(kTorchtitan, request), "must be a multiple of 8");
 }
 
+TEST(TorchtitanLaunch, RefusesMoreTokensThanPositions) {
+  LaunchRequest request = launch_request("llama-3-8b", "dp=8 zero=3", 64);
+  request.batch.seq = 262144;
+  EXPECT_CONTAINS(refusal(kTorchtitan, request), "use seq = 131072");
+}
+
 TEST(TorchtitanLaunch, RefusesSchedulesOfOthers) {
   EXPECT_CONTAINS(refusal(kTorchtitan, "pp=4 schedule=zb-h1"),
                   "PyTorch's pipelining has no such schedule");
@@ -278,11 +284,6 @@ TEST(DeepspeedLaunch, RefusesShardedGradientsInAPipeline) {
   EXPECT_CONTAINS(refusal(kDeepspeed, "pp=2 dp=4 zero=2"), "ZeRO-2 and 3 exclude its pipelines");
 }
 
-TEST(DeepspeedLaunch, RefusesShardedParametersUnderAutoTp) {
-  EXPECT_CONTAINS(refusal(kDeepspeed, "dp=4 tp=2 zero=3"),
-                  "AutoTP is only for ZeRO stages up to 2");
-}
-
 TEST(DeepspeedLaunch, RefusesTwoKindsOfModelParallelism) {
   EXPECT_CONTAINS(refusal(kDeepspeed, "pp=2 tp=2"), "one of pipelines, AutoTP and Ulysses only");
 }
@@ -293,6 +294,12 @@ TEST(DeepspeedLaunch, RefusesSequenceParallelism) {
 
 TEST(DeepspeedLaunch, RefusesUlyssesRanksThatDoNotDivideHeads) {
   EXPECT_CONTAINS(refusal(kDeepspeed, "cp=64"), "cp = 64 with heads = 32");
+}
+
+TEST(DeepspeedLaunch, RefusesUlyssesRanksBetweenKeyHeads) {
+  LaunchRequest request = launch_request("llama-3-8b", "cp=8", 64);
+  request.spec.kv_heads = 12;
+  EXPECT_CONTAINS(refusal(kDeepspeed, request), "cp = 8 with kv_heads = 12");
 }
 
 TEST(DeepspeedLaunch, RefusesGpipe) {

@@ -24,15 +24,16 @@ struct Flavor {
   std::string_view preset;  ///< function of its config_registry
   std::string_view name;    ///< argument of its model_registry
   std::int64_t layers, hidden, heads, kv_heads, head_dim, ffn, vocab;
+  std::int64_t positions;  ///< of its rotary embedding, the longest sequence
   bool qk_norm;
 };
 
 // torchtitan/models/llama3/__init__.py (ffn by compute_ffn_hidden_dim), models/qwen3/__init__.py.
 constexpr std::array<Flavor, 4> kFlavors = {{
-    {"llama3", "llama3_8b", "8B", 32, 4096, 32, 8, 128, 14336, 128256, false},
-    {"llama3", "llama3_70b", "70B", 80, 8192, 64, 8, 128, 28672, 128256, false},
-    {"llama3", "llama3_405b", "405B", 126, 16384, 128, 8, 128, 53248, 128256, false},
-    {"qwen3", "qwen3_32b", "32B", 64, 5120, 64, 8, 128, 25600, 151936, true},
+    {"llama3", "llama3_8b", "8B", 32, 4096, 32, 8, 128, 14336, 128256, 131072, false},
+    {"llama3", "llama3_70b", "70B", 80, 8192, 64, 8, 128, 28672, 128256, 131072, false},
+    {"llama3", "llama3_405b", "405B", 126, 16384, 128, 8, 128, 53248, 128256, 131072, false},
+    {"qwen3", "qwen3_32b", "32B", 64, 5120, 64, 8, 128, 25600, 151936, 40960, true},
 }};
 
 const Flavor& flavor_of(const ModelSpec& spec) {
@@ -178,7 +179,7 @@ void check(const LaunchRequest& request) {
   }
   check_sharding(layout);
   check_divides(kName, {"tp", layout.tp}, {{"heads", spec.heads}, {"kv_heads", spec.kv_heads}},
-                "must divide the heads (ValueError in the sharding of attention)");
+                "must divide the heads");  // models/common/decoder.py
   // components/loss.py:130-140: chunks of ceil(vocab / tp) rows, none empty.
   if (div_ceil(spec.vocab, layout.tp) * (layout.tp - 1) >= spec.vocab) {
     refuse(kName, fmt::format("tp = {} with vocab = {}", layout.tp, spec.vocab),
@@ -196,6 +197,13 @@ void check(const LaunchRequest& request) {
            fmt::format("use micro_batch * seq = {}", nearest_multiples(tokens, pieces)));
   }
   if (layout.pp > 1) check_schedule(request);
+  // models/common/decoder.py, update_from_config.
+  const std::int64_t positions = flavor_of(spec).positions;
+  if (request.batch.seq > positions) {
+    refuse(kName, fmt::format("seq = {}", request.batch.seq),
+           fmt::format("the rotary embedding has {} positions", positions),
+           fmt::format("use seq = {}", positions));
+  }
   // config/configs.py: mixed_precision_param is bfloat16 or float32.
   if (request.precision == ComputePrecision::kFp16) {
     refuse(kName, "precision = fp16", "it computes in bf16, fp8 or fp32", "use precision = bf16");
