@@ -37,13 +37,15 @@ void check_setting(std::string_view framework, const LaunchRequest& request) {
 
 void check_batch(std::string_view framework, const LaunchRequest& request) {
   const Batch& batch = request.batch;
-  const std::int64_t sequences = batch.micro_batch * request.layout.dp;
-  if (batch.seq < 1 || batch.micro_batch < 1 || batch.global_batch < 1) {
+  constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1;  // as layout/layout.cpp
+  const auto is_valid = [](std::int64_t value) { return 1 <= value && value <= kMost; };
+  if (!is_valid(batch.seq) || !is_valid(batch.micro_batch) || !is_valid(batch.global_batch)) {
     refuse(framework,
            fmt::format("seq = {}, micro_batch = {}, global_batch = {}", batch.seq,
                        batch.micro_batch, batch.global_batch),
-           "must be at least 1", "set all three");
+           fmt::format("must be from 1 to {}", kMost), "correct them");
   }
+  const std::int64_t sequences = batch.micro_batch * request.layout.dp;
   if (batch.global_batch % sequences != 0) {
     refuse(framework,
            fmt::format("global_batch = {} with micro_batch = {} and dp = {}", batch.global_batch,
@@ -81,6 +83,10 @@ void check_request(std::string_view framework, const LaunchRequest& request) {
   if (layout.sp && layout.tp == 1) {
     refuse(framework, "sp = 1 with tp = 1", "no tensor-parallel ranks to cut a sequence over",
            "use sp = 0");
+  }
+  if (!(layout.bucket_mib > 0 && std::isfinite(layout.bucket_mib))) {
+    refuse(framework, fmt::format("bucket_mib = {}", layout.bucket_mib), "must be above 0",
+           "use bucket_mib = 25");
   }
   check_batch(framework, request);
   check_setting(framework, request);

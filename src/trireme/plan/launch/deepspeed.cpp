@@ -111,7 +111,7 @@ Json zero_config(const Layout& layout) {
   if (layout.zero == 0) return zero;
   zero["overlap_comm"] = layout.dp_sync == DpSync::kOverlapped;
   if (layout.bucket_mib != Layout{}.bucket_mib) {
-    constexpr double kElemsPerMib = (1 << 20) / 2;  // gradients travel in 16 bits
+    constexpr double kElemsPerMib = 0x1p20 / 2;  // gradients travel in 16 bits
     zero["reduce_bucket_size"] = std::llround(layout.bucket_mib * kElemsPerMib);
   }
   return zero;

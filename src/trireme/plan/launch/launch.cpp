@@ -49,8 +49,10 @@ std::string framework_names() {
 }
 
 LaunchFiles launch_files(Framework framework, const LaunchRequest& request) {
-  launch::check_request(framework_name(framework), request);
-  return files_of(framework, request);
+  LaunchRequest complete = request;
+  complete.spec = resolved(request.spec);
+  launch::check_request(framework_name(framework), complete);
+  return files_of(framework, complete);
 }
 
 }  // namespace trireme

@@ -50,7 +50,7 @@ struct LaunchSetting {
 
 struct LaunchRequest {
   std::string model_name;  ///< begins the names of files and of the run
-  ModelSpec spec;          ///< resolved
+  ModelSpec spec;
   Layout layout = {};
   Batch batch = {};
   ComputePrecision precision = ComputePrecision::kBf16;

@@ -207,6 +207,13 @@ TEST(LaunchFiles, DataPathIsQuotedForTheShell) {
   EXPECT_CONTAINS(launch_files(Framework::kMegatron, request).config, "--data-path 'a b'\n");
 }
 
+TEST(LaunchFiles, SizesOfTheModelAreDerived) {
+  LaunchRequest request = launch_request("llama-2-7b", "dp=8", 64);
+  request.spec.kv_heads = 0;
+  EXPECT_CONTAINS(launch_files(Framework::kPicotron, request).config,
+                  "\"num_key_value_heads\": 32");
+}
+
 TEST(LaunchFiles, SeveralNodesRendezvousAtTheFirst) {
   const LaunchFiles files =
       launch_files(Framework::kMegatron, launch_request("llama-3-8b", "dp=16 zero=1", 64, 2));

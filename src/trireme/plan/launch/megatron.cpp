@@ -202,7 +202,7 @@ void add_sharding(Lines& lines, const Layout& layout) {
                                         : "--overlap-grad-reduce");
   }
   if (layout.zero <= 1 && layout.bucket_mib != Layout{}.bucket_mib) {
-    constexpr double kElemsPerMib = (1 << 20) / 4;  // fp32 gradients
+    constexpr double kElemsPerMib = 0x1p20 / 4;  // fp32 gradients
     add(lines, "--ddp-bucket-size {}", std::llround(layout.bucket_mib * kElemsPerMib));
   }
 }

@@ -41,6 +41,18 @@ TEST(LaunchRefuses, BatchThatDoesNotDivide) {
                   "must be a multiple of micro_batch * dp = 32; use global_batch = 32 or 64");
 }
 
+TEST(LaunchRefuses, BatchOfNothing) {
+  LaunchRequest request = launch_request("llama-3-8b", "dp=8", 64);
+  request.batch.micro_batch = 0;
+  EXPECT_CONTAINS(refusal(kMegatron, request), "must be from 1 to 2147483647");
+}
+
+TEST(LaunchRefuses, BucketOfNothing) {
+  LaunchRequest request = launch_request("llama-3-8b", "dp=8", 64);
+  request.layout.bucket_mib = 0;
+  EXPECT_CONTAINS(refusal(kMegatron, request), "bucket_mib = 0: must be above 0");
+}
+
 TEST(LaunchRefuses, ExpertsOfADenseModel) {
   EXPECT_CONTAINS(refusal(kMegatron, "dp=8 ep=2"), "ep = 2: a dense model has no experts");
 }
@@ -161,6 +173,7 @@ TEST(MegatronLaunch, RefusesTensorParallelismThatDoesNotDivideHeads) {
 
 TEST(MegatronLaunch, RefusesKeyHeadsThatNeitherDivideNorAreDivided) {
   LaunchRequest request = launch_request("llama-3-8b", "tp=4", 64);
+  request.spec.heads = 24;
   request.spec.kv_heads = 6;
   EXPECT_CONTAINS(refusal(kMegatron, request), "one must divide the other; use tp = 3 or 6");
 }
@@ -298,6 +311,7 @@ TEST(DeepspeedLaunch, RefusesUlyssesRanksThatDoNotDivideHeads) {
 
 TEST(DeepspeedLaunch, RefusesUlyssesRanksBetweenKeyHeads) {
   LaunchRequest request = launch_request("llama-3-8b", "cp=8", 64);
+  request.spec.heads = 24;
   request.spec.kv_heads = 12;
   EXPECT_CONTAINS(refusal(kDeepspeed, request), "cp = 8 with kv_heads = 12");
 }
