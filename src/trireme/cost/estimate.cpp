@@ -1,17 +1,13 @@
 #include "trireme/cost/estimate.h"
 
-#include <vector>
-
 #include "trireme/cost/memory.h"
-#include "trireme/cost/stages.h"
 #include "trireme/cost/step_time.h"
 
 namespace trireme {
 
-Estimate estimate(const Workload& workload, const Cluster& cluster, const Profile& profile) {
-  const std::vector<StageShare> shares = stage_shares(workload, profile.split);
+Estimate estimate_memory(const Workload& workload, const Cluster& cluster, const Profile& profile,
+                         const std::vector<StageShare>& shares) {
   Estimate result;
-  result.seconds = step_seconds(workload, cluster, profile, shares);
   for (std::size_t i = 0; i < shares.size(); ++i) {
     const int rank = static_cast<int>(i);
     const StageBytes bytes = stage_bytes(workload, profile, shares[i], rank);
@@ -28,6 +24,13 @@ Estimate estimate(const Workload& workload, const Cluster& cluster, const Profil
   result.overhead_bytes = overhead_bytes(workload, profile);
   result.needed_bytes = result.fullest.total() * profile.allocator_factor + result.overhead_bytes;
   result.fits = result.needed_bytes <= cluster.device.memory_bytes;
+  return result;
+}
+
+Estimate estimate(const Workload& workload, const Cluster& cluster, const Profile& profile) {
+  const std::vector<StageShare> shares = stage_shares(workload, profile.split);
+  Estimate result = estimate_memory(workload, cluster, profile, shares);
+  result.seconds = step_seconds(workload, cluster, profile, shares);
   return result;
 }
 

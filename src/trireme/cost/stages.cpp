@@ -111,8 +111,8 @@ double micro_batches_in_flight(const Workload& workload, int rank) {
 }
 
 double bubble_share(const Layout& layout) {
-  if (is_named(layout, "zb-h2") || is_named(layout, "zb-v")) return 0;
-  if (is_named(layout, "zb-h1")) return 1.0 / 3.0;
+  if (is_named(layout, "zb-v")) return 1.0 / 6.0;
+  if (is_named(layout, "zb-h")) return 1.0 / 3.0;
   if (is_named(layout, "dualpipe")) return 1.0 / 6.0;
   return 1.0 / chunks_of(layout);
 }

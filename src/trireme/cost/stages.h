@@ -27,8 +27,10 @@ struct StageShare {
 [[nodiscard]] double micro_batches_in_flight(const Workload& workload, int rank);
 
 /// Share of the time that a 1f1b pipeline spends in filling and draining that is left idle under
-/// the layout's schedule: 1/v for interleaved; with F = I = W, zb-h1 (F + B - 2W) / (F + B) = 1/3,
-/// dualpipe likewise over half the stages, zb-h2 and zb-v none (Qi et al. 2024, arXiv:2401.10241).
+/// the layout's schedule: 1/v for interleaved with pp micro-batches or more; with F = I = W, zb-h1
+/// and zb-h2 (F + B - 2W) / (F + B) = 1/3 and, with 2 pp or more, zb-v half of that: the step ends
+/// with the optimizer, for which the last weight gradients are waited (Qi et al. 2024,
+/// arXiv:2401.10241 and arXiv:2405.15362, let the optimizer of a stage go ahead and roll back).
 [[nodiscard]] double bubble_share(const Layout& layout);
 
 }  // namespace trireme
