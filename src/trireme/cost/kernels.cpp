@@ -27,14 +27,17 @@ double tile_efficiency(const Device& device, double m, double n) {
 
 }  // namespace
 
+double peak_flops_per_second(const Device& device, ComputePrecision precision) {
+  const double special = precision == ComputePrecision::kFp8    ? device.peak_fp8_flops_per_second
+                         : precision == ComputePrecision::kFp32 ? device.peak_fp32_flops_per_second
+                                                                : 0;
+  return special > 0 ? special : device.peak_flops_per_second;
+}
+
 double product_seconds(const Device& device, ComputePrecision precision, double m, double n,
                        double k) {
   const bool is_fp8 = precision == ComputePrecision::kFp8 && device.peak_fp8_flops_per_second > 0;
-  const bool is_fp32 =
-      precision == ComputePrecision::kFp32 && device.peak_fp32_flops_per_second > 0;
-  const double peak = is_fp8    ? device.peak_fp8_flops_per_second
-                      : is_fp32 ? device.peak_fp32_flops_per_second
-                                : device.peak_flops_per_second;
+  const double peak = peak_flops_per_second(device, precision);
   double efficiency = (is_fp8 ? device.product_efficiency_fp8 : device.product_efficiency) *
                       tile_efficiency(device, m, n) * k / (k + device.product_half_depth);
   if (is_misaligned(m, n, k)) efficiency *= device.misaligned_efficiency;

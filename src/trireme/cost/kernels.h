@@ -6,6 +6,9 @@
 
 namespace trireme {
 
+/// Of dense products in that precision; of bf16 where the device has no number of its own.
+[[nodiscard]] double peak_flops_per_second(const Device& device, ComputePrecision precision);
+
 /// y[m, n] = x[m, k] * w[k, n] on one device: its FLOPs at the efficiency of the best tile, which
 /// loses the idle multiprocessors of the last wave and, for small k, its prologue and epilogue
 /// (k / (k + half depth)); or its bytes where they take longer; and the floor of a kernel.

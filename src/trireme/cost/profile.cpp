@@ -66,6 +66,9 @@ constexpr std::array kFields = {
     Field{"memory.usable_share", "1", &Profile::usable_share},
 };
 
+constexpr std::string_view kBandLow = "band.low";
+constexpr std::string_view kBandHigh = "band.high";
+
 bool is_yes(const QuantityFile& file, std::string_view key) {
   return file.text(key) == "yes";
 }
@@ -96,6 +99,9 @@ const QuantityRules& profile_rules() {
     for (const Field& field : kFields) {
       result.quantities.push_back({.key = field.key, .unit = field.unit});
     }
+    for (const std::string_view key : {kBandLow, kBandHigh}) {
+      result.quantities.push_back({.key = key, .unit = "1", .is_optional = true});
+    }
     return result;
   }();
   return rules;
@@ -113,6 +119,8 @@ Profile profile_of(QuantityFile file) {
   result.scatters_messages = is_yes(file, "scatters_messages");
   result.gathers_inputs_again = is_yes(file, "gathers_inputs_again");
   for (const Field& field : kFields) result.*field.member = file.value(field.key);
+  result.band_low = file.value_or(kBandLow, 0);
+  result.band_high = file.value_or(kBandHigh, 0);
   result.file = std::move(file);
   return result;
 }

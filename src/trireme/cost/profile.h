@@ -88,6 +88,10 @@ struct Profile {
   double allocator_factor = 1;           ///< reserved by allocated
   double usable_share = 1;               ///< of the device's memory, for what is optional
 
+  // Measured seconds of a step by predicted ones: 8 of 10 published runs lie between.
+  double band_low = 0;  ///< 0 = no published runs
+  double band_high = 0;
+
   QuantityFile file;  ///< every number with its source
 };
 

@@ -12,6 +12,7 @@
 
 #include "trireme/base/errors.h"
 #include "trireme/cost/estimate.h"
+#include "trireme/cost/kernels.h"
 
 namespace trireme {
 namespace {
@@ -70,14 +71,6 @@ class Sites {
   std::map<std::string, Site> known_;
 };
 
-double peak_flops_per_second(const Cluster& cluster, ComputePrecision precision) {
-  const Device& device = cluster.device;
-  const double special = precision == ComputePrecision::kFp8    ? device.peak_fp8_flops_per_second
-                         : precision == ComputePrecision::kFp32 ? device.peak_fp32_flops_per_second
-                                                                : 0;
-  return special > 0 ? special : device.peak_flops_per_second;
-}
-
 Prediction closed_form(const PricedCase& row, const Site& site) {
   const Estimate result = estimate(row.workload, site.cluster, site.profile);
   return {.step_seconds = result.seconds.total(),
@@ -99,7 +92,7 @@ std::vector<std::string> cells_of(const PricedCase& row, const Cluster& cluster,
   return {fmt::format("{:.6g}", prediction.step_seconds),
           fmt::format("{:.6g}", tokens),
           fmt::format("{:.6g}", flops / 1e12),
-          fmt::format("{:.5g}", flops / peak_flops_per_second(cluster, workload.precision)),
+          fmt::format("{:.5g}", flops / peak_flops_per_second(cluster.device, workload.precision)),
           fmt::format("{}", prediction.first_stage_bytes / kGib),
           fmt::format("{}", prediction.peak_bytes / kGib),
           prediction.fits ? "1" : "0",

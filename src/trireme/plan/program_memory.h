@@ -4,9 +4,15 @@
 #include <cstdint>
 #include <vector>
 
+#include "trireme/program/place.h"
 #include "trireme/program/program.h"
 
 namespace trireme {
+
+/// Bytes by kind of each rank of the pipeline, of its first tensor-, context- and data-parallel rank,
+/// which holds the largest shards; without the workspace of a backend's kernels. Throws UsageError
+/// for a layout that the trainer would refuse.
+[[nodiscard]] std::vector<KindBytes> stage_kind_bytes(BuildRequest request);
 
 /// Bytes of the arena of each rank of the pipeline, of its first tensor-, context- and
 /// data-parallel rank, which holds the largest shards. `workspace_bytes` is what the backend's

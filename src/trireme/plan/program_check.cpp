@@ -1,0 +1,56 @@
+// Trireme's own layouts: taken by the trainer, with the memory of their programs.
+#include <algorithm>
+#include <numeric>
+
+#include "trireme/base/errors.h"
+#include "trireme/base/units.h"
+#include "trireme/plan/planner.h"
+#include "trireme/plan/program_memory.h"
+#include "trireme/program/pipeline.h"
+
+namespace trireme {
+namespace {
+
+StageKinds kinds_of(const KindBytes& bytes) {
+  StageKinds kinds;
+  for (int i = 0; i < kNumMemoryKinds; ++i) {
+    kinds.push_back({memory_kind_name(static_cast<MemoryKind>(i)),
+                     static_cast<double>(bytes.at(static_cast<std::size_t>(i)))});
+  }
+  return kinds;
+}
+
+bool is_taken_by_trainer(const ModelSpec& spec, const Workload& workload) {
+  try {
+    check_layout(spec, workload.layout, workload.batch);
+    static_cast<void>(
+        Pipeline(spec, workload.layout, narrow<int>(workload.num_micro_batches())));
+    return true;
+  } catch (const UsageError&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+std::optional<PlanRule> check_program(const PlanRequest& request, PlannedLayout& planned) {
+  if (!request.is_for_trireme() || !request.spec) return std::nullopt;
+  const Workload& workload = planned.workload;
+  if (!is_taken_by_trainer(*request.spec, workload)) return PlanRule::kTrainer;
+  const DType compute =
+      request.precision == ComputePrecision::kFp32 ? DType::kF32 : DType::kBf16;
+  const std::vector<KindBytes> stages = stage_kind_bytes(
+      {.spec = *request.spec, .layout = workload.layout, .batch = workload.batch, .compute = compute});
+  std::int64_t fullest = 0;
+  planned.stages.clear();
+  for (const KindBytes& bytes : stages) {
+    planned.stages.push_back(kinds_of(bytes));
+    fullest = std::max(fullest, std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0}));
+  }
+  planned.is_from_program = true;
+  planned.needed_bytes = static_cast<double>(fullest) + planned.estimate.overhead_bytes;
+  if (planned.needed_bytes > request.cluster.device.memory_bytes) return PlanRule::kProgram;
+  return std::nullopt;
+}
+
+}  // namespace trireme
