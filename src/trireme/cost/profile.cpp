@@ -66,8 +66,12 @@ constexpr std::array kFields = {
     Field{"memory.usable_share", "1", &Profile::usable_share},
 };
 
-constexpr std::string_view kBandLow = "band.low";
-constexpr std::string_view kBandHigh = "band.high";
+constexpr std::array kOptionalFields = {
+    Field{"memory.dropped_sequence_bytes", "B", &Profile::dropped_sequence_bytes},
+    Field{"memory.dropped_ffn_bytes", "B", &Profile::dropped_ffn_bytes},
+    Field{"band.low", "1", &Profile::band_low},
+    Field{"band.high", "1", &Profile::band_high},
+};
 
 bool is_yes(const QuantityFile& file, std::string_view key) {
   return file.text(key) == "yes";
@@ -93,14 +97,15 @@ const QuantityRules& profile_rules() {
                                    {.key = "fused_attention", .words = yes_or_no},
                                    {.key = "scatters_gradients", .words = yes_or_no},
                                    {.key = "scatters_messages", .words = yes_or_no},
-                                   {.key = "gathers_inputs_again", .words = yes_or_no}},
+                                   {.key = "gathers_inputs_again", .words = yes_or_no},
+                                   {.key = "frames_per_chunk", .words = yes_or_no, .is_optional = true}},
                          .quantities = {},
                          .tables = {}};
     for (const Field& field : kFields) {
       result.quantities.push_back({.key = field.key, .unit = field.unit});
     }
-    for (const std::string_view key : {kBandLow, kBandHigh}) {
-      result.quantities.push_back({.key = key, .unit = "1", .is_optional = true});
+    for (const Field& field : kOptionalFields) {
+      result.quantities.push_back({.key = field.key, .unit = field.unit, .is_optional = true});
     }
     return result;
   }();
@@ -118,9 +123,12 @@ Profile profile_of(QuantityFile file) {
   result.scatters_gradients = is_yes(file, "scatters_gradients");
   result.scatters_messages = is_yes(file, "scatters_messages");
   result.gathers_inputs_again = is_yes(file, "gathers_inputs_again");
+  result.has_frames_per_chunk =
+      file.texts.contains("frames_per_chunk") && is_yes(file, "frames_per_chunk");
   for (const Field& field : kFields) result.*field.member = file.value(field.key);
-  result.band_low = file.value_or(kBandLow, 0);
-  result.band_high = file.value_or(kBandHigh, 0);
+  for (const Field& field : kOptionalFields) {
+    result.*field.member = file.value_or(field.key, result.*field.member);
+  }
   result.file = std::move(file);
   return result;
 }

@@ -39,16 +39,25 @@ std::optional<PlanRule> check_program(const PlanRequest& request, PlannedLayout&
   if (!is_taken_by_trainer(*request.spec, workload)) return PlanRule::kTrainer;
   const DType compute =
       request.precision == ComputePrecision::kFp32 ? DType::kF32 : DType::kBf16;
-  const std::vector<KindBytes> stages = stage_kind_bytes(
-      {.spec = *request.spec, .layout = workload.layout, .batch = workload.batch, .compute = compute});
-  std::int64_t fullest = 0;
+  const BuildRequest build{.spec = *request.spec,
+                           .layout = workload.layout,
+                           .batch = workload.batch,
+                           .compute = compute};
+  const auto needed = [&](const KindBytes& bytes) {
+    return static_cast<double>(std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0})) +
+           planned.estimate.overhead_bytes;
+  };
+  // The one that is likely too large first: most layouts that do not fit are refused by it.
+  const int first = planned.estimate.fullest_stage;
+  if (needed(stage_kind_bytes(build, first)) > request.cluster.device.memory_bytes)
+    return PlanRule::kProgram;
   planned.stages.clear();
-  for (const KindBytes& bytes : stages) {
-    planned.stages.push_back(kinds_of(bytes));
-    fullest = std::max(fullest, std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0}));
-  }
+  planned.needed_bytes = 0;
   planned.is_from_program = true;
-  planned.needed_bytes = static_cast<double>(fullest) + planned.estimate.overhead_bytes;
+  for (const KindBytes& bytes : stage_kind_bytes(build)) {
+    planned.stages.push_back(kinds_of(bytes));
+    planned.needed_bytes = std::max(planned.needed_bytes, needed(bytes));
+  }
   if (planned.needed_bytes > request.cluster.device.memory_bytes) return PlanRule::kProgram;
   return std::nullopt;
 }

@@ -1,40 +1,73 @@
 #include "trireme/plan/program_memory.h"
 
-#include <utility>
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <thread>
 
 #include "trireme/program/build.h"
 
 namespace trireme {
-
 namespace {
 
-std::vector<Placement> stage_placements(BuildRequest request, std::int64_t workspace_bytes) {
+/// `request` has been checked.
+Placement stage_placement(BuildRequest request, int stage, std::int64_t workspace_bytes) {
+  request.rank = request.layout.mesh().rank_of({.pp = stage});
+  Program program = build_train(request);
+  set_workspace_bytes(program, workspace_bytes);
+  return place({&program});
+}
+
+BuildRequest checked(BuildRequest request) {
   request.spec = resolved(request.spec);
   check_layout(request.spec, request.layout, request.batch);
-  const Mesh mesh = request.layout.mesh();
-  std::vector<Placement> placements;
-  for (int stage = 0; stage < request.layout.pp; ++stage) {
-    request.rank = mesh.rank_of({.pp = stage});
-    Program program = build_train(request);
-    set_workspace_bytes(program, workspace_bytes);
-    placements.push_back(place({&program}));
+  return request;
+}
+
+std::vector<Placement> stage_placements(const BuildRequest& given, std::int64_t workspace_bytes) {
+  const BuildRequest request = checked(given);
+  std::vector<Placement> placements(static_cast<std::size_t>(request.layout.pp));
+  std::vector<std::exception_ptr> failures(placements.size());
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < placements.size(); i = next++) {
+      try {
+        placements[i] = stage_placement(request, static_cast<int>(i), workspace_bytes);
+      } catch (...) {
+        failures[i] = std::current_exception();
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> helpers;
+    const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
+    for (std::size_t i = 1; i < std::min(cores, placements.size()); ++i) helpers.emplace_back(work);
+    work();
+  }
+  for (const std::exception_ptr& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
   }
   return placements;
 }
 
 }  // namespace
 
-std::vector<KindBytes> stage_kind_bytes(BuildRequest request) {
+KindBytes stage_kind_bytes(const BuildRequest& request, int stage) {
+  return stage_placement(checked(request), stage, 0).kind_bytes;
+}
+
+std::vector<KindBytes> stage_kind_bytes(const BuildRequest& request) {
   std::vector<KindBytes> bytes;
-  for (const Placement& placement : stage_placements(std::move(request), 0)) {
+  for (const Placement& placement : stage_placements(request, 0)) {
     bytes.push_back(placement.kind_bytes);
   }
   return bytes;
 }
 
-std::vector<std::int64_t> stage_arena_bytes(BuildRequest request, std::int64_t workspace_bytes) {
+std::vector<std::int64_t> stage_arena_bytes(const BuildRequest& request,
+                                            std::int64_t workspace_bytes) {
   std::vector<std::int64_t> bytes;
-  for (const Placement& placement : stage_placements(std::move(request), workspace_bytes)) {
+  for (const Placement& placement : stage_placements(request, workspace_bytes)) {
     bytes.push_back(placement.arena_bytes);
   }
   return bytes;

@@ -10,15 +10,17 @@
 namespace trireme {
 
 /// Bytes by kind of each rank of the pipeline, of its first tensor-, context- and data-parallel rank,
-/// which holds the largest shards; without the workspace of a backend's kernels. Throws UsageError
+/// which holds the largest shards; by several threads; without the workspace of a backend's kernels. Throws UsageError
 /// for a layout that the trainer would refuse.
-[[nodiscard]] std::vector<KindBytes> stage_kind_bytes(BuildRequest request);
+[[nodiscard]] std::vector<KindBytes> stage_kind_bytes(const BuildRequest& request);
+/// Of one of them.
+[[nodiscard]] KindBytes stage_kind_bytes(const BuildRequest& request, int stage);
 
 /// Bytes of the arena of each rank of the pipeline, of its first tensor-, context- and
 /// data-parallel rank, which holds the largest shards. `workspace_bytes` is what the backend's
 /// kernels need beside the buffers of the program. Throws UsageError for a layout that the trainer
 /// would refuse.
-[[nodiscard]] std::vector<std::int64_t> stage_arena_bytes(BuildRequest request,
+[[nodiscard]] std::vector<std::int64_t> stage_arena_bytes(const BuildRequest& request,
                                                           std::int64_t workspace_bytes);
 
 }  // namespace trireme
