@@ -91,6 +91,7 @@ int run_command(const std::vector<std::string>& arguments, Session& session) {
   add_program_command(app, session, split.overrides);
   add_generate_command(app, session);
   add_eval_command(app, session);
+  add_plan_command(app, session);
   add_simulate_command(app, session);
   add_predict_command(app, session);
   add_unbuilt_commands(app);
@@ -150,8 +151,7 @@ void add_unbuilt_commands(CLI::App& app) {
     const char* purpose;
   };
   for (const auto& [name, purpose] :
-       {Unbuilt{"plan", "rank layouts for a model and a cluster"},
-        Unbuilt{"calibrate", "measure this machine into a cluster file"},
+       {Unbuilt{"calibrate", "measure this machine into a cluster file"},
         Unbuilt{"convert", "convert checkpoints and data sets"}}) {
     CLI::App* const command = app.add_subcommand(name, fmt::format("{} (not built yet)", purpose));
     command->allow_extras();
@@ -159,7 +159,7 @@ void add_unbuilt_commands(CLI::App& app) {
     command->callback([name = std::string(name)] {
       throw UsageError(
           fmt::format("[command line] {}: this command is not built yet; built are train, program, "
-                      "generate, eval, simulate and predict",
+                      "generate, eval, plan, simulate and predict",
                       name));
     });
   }

@@ -22,10 +22,11 @@ void add_program_command(CLI::App& app, Session& session,
 void add_generate_command(CLI::App& app, Session& session);
 void add_eval_command(CLI::App& app, Session& session);
 void add_simulate_command(CLI::App& app, Session& session);
+void add_plan_command(CLI::App& app, Session& session);
 void add_predict_command(CLI::App& app, Session& session);
 /// One line on session.err, whatever the message holds.
 void print_error(const Session& session, std::string message);
-/// plan, calibrate, convert: refused by name.
+/// calibrate, convert: refused by name.
 void add_unbuilt_commands(CLI::App& app);
 
 }  // namespace trireme

@@ -50,4 +50,8 @@ struct PlanRequest {
   }
 };
 
+/// Throws UsageError naming field, value, rule and remedy for numbers out of range, for a schedule
+/// that the framework does not have, and for what Trireme does not train.
+void check_request(const PlanRequest& request);
+
 }  // namespace trireme

@@ -46,7 +46,7 @@ class Selection {
     std::vector<bool> is_taken(ranked.size());
     for (const bool wants_new_degrees : {true, false}) {
       for (std::size_t i = 0; i < ranked.size() && plan_.layouts.size() < options_.top; ++i) {
-        if (is_taken[i]) continue;
+        if (is_taken[i] || is_enough()) continue;
         const Workload workload = space_.layout_of(ranked[i].number);
         if (wants_new_degrees && degrees_.contains(key_of(workload))) continue;
         is_taken[i] = true;
@@ -56,6 +56,11 @@ class Selection {
   }
 
  private:
+  /// After a signal one layout is enough.
+  [[nodiscard]] bool is_enough() const {
+    const std::atomic<int>* const stop = options_.control.stop;
+    return stop != nullptr && stop->load() != 0 && !plan_.layouts.empty();
+  }
   void offer(const Workload& workload) {
     PlannedLayout planned = planned_layout(request_, workload);
     if (options_.reprice) {

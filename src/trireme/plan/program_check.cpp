@@ -47,9 +47,9 @@ std::optional<PlanRule> check_program(const PlanRequest& request, PlannedLayout&
     return static_cast<double>(std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0})) +
            planned.estimate.overhead_bytes;
   };
+  const double capacity = request.cluster.device.memory_bytes;
   // The one that is likely too large first: most layouts that do not fit are refused by it.
-  const int first = planned.estimate.fullest_stage;
-  if (needed(stage_kind_bytes(build, first)) > request.cluster.device.memory_bytes)
+  if (needed(stage_kind_bytes(build, planned.estimate.fullest_stage)) > capacity)
     return PlanRule::kProgram;
   planned.stages.clear();
   planned.needed_bytes = 0;
@@ -58,7 +58,7 @@ std::optional<PlanRule> check_program(const PlanRequest& request, PlannedLayout&
     planned.stages.push_back(kinds_of(bytes));
     planned.needed_bytes = std::max(planned.needed_bytes, needed(bytes));
   }
-  if (planned.needed_bytes > request.cluster.device.memory_bytes) return PlanRule::kProgram;
+  if (planned.needed_bytes > capacity) return PlanRule::kProgram;
   return std::nullopt;
 }
 
