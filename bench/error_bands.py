@@ -39,6 +39,8 @@ def tables(framework, clusters):
             change = source.change(row) if source.key in row["source"] else None
             if change is not None:
                 cases.append(dict(row, _measured=source.measured(row), **change))
+        if not cases:
+            continue
         ratios += [((source.name, r["model"]), r["_measured"] / float(r["pred_step_s"]))
                    for r in scores.predict(cases, source.cluster, source.framework) if r["pred_step_s"] and r["_measured"]]
     return ratios

@@ -250,13 +250,20 @@ def llama_405b(row):
     return {"seq": seq, "gbs": str(max(16 * 2 ** 20 // int(seq), int(row["dp"]))), "mbs": "1", "vpp": "7"}
 
 
+def llama_405b_seconds(row):
+    """From TFLOP/s a device: 6 per parameter and 12 L H S of attention for each token."""
+    flops = float(row["gbs"]) * float(row["seq"]) * (6 * 405.9e9 + 12 * 126 * 16384 * float(row["seq"]))
+    return flops / (float(row["tflops_gpu"]) * 1e12 * float(row["gpus"]))
+
+
 SOURCES = [
     Source("Megatron-LM weak scaling, A100", "cases_april2021", "megatron", "a100-dgx", "full recomputation, mbs 1, vpp 1",
            assume(recompute="full", mbs="1"), lambda r: megatron_flops(r, 4) / (float(r["tflops_gpu"]) * 1e12 * float(r["gpus"]))),
     Source("arXiv:2104.04473 table 2, PTD-P", "2104.04473 Table 2", "megatron", "a100-dgx", "full recomputation, vpp 1",
            lambda r: {"recompute": "full"} if r["zero"] != "3" else None,
            lambda r: megatron_flops(r, 4) / (float(r["tflops_gpu"]) * 1e12 * float(r["gpus"]))),
-    Source("arXiv:2104.04473 table 2, ZeRO-3", "2104.04473 Table 2", "fsdp", "a100-dgx", "full recomputation",
+    Source("arXiv:2104.04473 table 2, ZeRO-3", "2104.04473 Table 2", "fsdp", "a100-dgx",
+           "full recomputation; that version's collectives reached about one NIC of a node, which is not modelled",
            lambda r: {"recompute": "full"} if r["zero"] == "3" else None,
            lambda r: megatron_flops(r, 4) / (float(r["tflops_gpu"]) * 1e12 * float(r["gpus"]))),
     Source("Megatron-Core model table, H100", "model_table.png", "megatron", "h100-dgx", "mbs 1, no recomputation, vpp 1",
@@ -265,8 +272,8 @@ SOURCES = [
     Source("arXiv:2205.05198 table 5", "2205.05198 Table 5", "megatron", "a100-dgx", "", lambda r: {"zero": "0"}),
     Source("arXiv:2205.05198 figures 1, 7", "2205.05198 Figure", "megatron", "a100-dgx", "memory, see above", lambda r: None),
     Source("Llama 3.1 405B, arXiv:2407.21783", "Balaji", "megatron", "h100-dgx", "mbs 1, vpp 7, seq 8192 or 131072, 16 M tokens",
-           llama_405b, lambda r: None),
-    Source("MegaScale 175B, A100", "2402.15627", "megatron", "a100-dgx", "mbs 1, vpp 6, vocabulary 51200, full recomputation: none",
+           llama_405b, lambda r: llama_405b_seconds(dict(r, **llama_405b(r)))),
+    Source("MegaScale 175B, A100", "2402.15627", "megatron", "a100-dgx", "mbs 1, vpp 6, vocabulary 51200, no recomputation",
            assume(mbs="1", vpp="6", vocab="51200", gpu_type="", sp="1")),
     Source("PaLM 540B, TPU", "PaLM", "megatron", "h100-dgx", "another device; no layout", lambda r: None),
     Source("MLPerf GPT-3 175B, H100 fp8", "MLPerf", "megatron", "h100-dgx", "mbs 1, vpp 6, vocabulary 51200",
@@ -284,7 +291,7 @@ SOURCES = [
     Source("LLM.Q, H100", "llmq", "trireme", "h100-dgx", "one device; C++ as Trireme; gbs is of one device",
            lambda r: {"gpus": "1", "dp": "1"} if r["gpu_type"] == "H100" and r["gpus"] == "1" else None),
     Source("LLM.Q, workstation cards", "llmq", "trireme", "h100-dgx", "no cluster files of these devices",
-           lambda r: None if r["gpu_type"] == "H100" else {"skip": "1"}),
+           lambda r: None if r["gpu_type"] == "H100" else {"_measured": None}),
 ]
 
 
@@ -300,7 +307,7 @@ def other_tables():
                 continue
             change = source.change(row)
             if change is not None:
-                cases.append(dict(row, _measured=source.measured(row), **change))
+                cases.append({**row, "_measured": source.measured(row), **change})
         all_rows = sum(source.key in r["source"] for r in rows)
         priced = [r for r in predict(cases, source.cluster, source.framework)
                   if r["pred_step_s"] and r["_measured"]] if cases else []

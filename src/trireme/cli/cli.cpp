@@ -45,7 +45,8 @@ bool is_for_another_process(const std::vector<std::string>& arguments, const Lau
 /// Only a command that reads a config file takes overrides; for the others they are unknown
 /// options, which the parser names.
 bool takes_overrides(const std::vector<std::string>& arguments) {
-  return !arguments.empty() && (arguments.front() == "train" || arguments.front() == "program");
+  return !arguments.empty() && (arguments.front() == "train" || arguments.front() == "program" ||
+                                arguments.front() == "simulate");
 }
 
 /// Runs the tree; returns the exit code of --help and --version, which are exceptions to the
@@ -92,8 +93,9 @@ int run_command(const std::vector<std::string>& arguments, Session& session) {
   add_generate_command(app, session);
   add_eval_command(app, session);
   add_plan_command(app, session);
-  add_simulate_command(app, session);
+  add_simulate_command(app, session, split.overrides);
   add_predict_command(app, session);
+  add_calibrate_command(app, session);
   add_unbuilt_commands(app);
   return parse(app, split.plain, session);
 }
@@ -150,16 +152,14 @@ void add_unbuilt_commands(CLI::App& app) {
     const char* name;
     const char* purpose;
   };
-  for (const auto& [name, purpose] :
-       {Unbuilt{"calibrate", "measure this machine into a cluster file"},
-        Unbuilt{"convert", "convert checkpoints and data sets"}}) {
+  for (const auto& [name, purpose] : {Unbuilt{"convert", "convert checkpoints and data sets"}}) {
     CLI::App* const command = app.add_subcommand(name, fmt::format("{} (not built yet)", purpose));
     command->allow_extras();
     command->footer(fmt::format("Example: none yet; trireme {} is refused.", name));
     command->callback([name = std::string(name)] {
       throw UsageError(
           fmt::format("[command line] {}: this command is not built yet; built are train, program, "
-                      "generate, eval, plan, simulate and predict",
+                      "generate, eval, plan, simulate, predict and calibrate",
                       name));
     });
   }

@@ -95,10 +95,7 @@ TEST_F(CommandTest, UnknownOptionIsAUsageError) {
 }
 
 TEST_F(CommandTest, CommandsThatAreNotBuiltAreNamed) {
-  for (const std::string command : {"calibrate", "convert"}) {
-    SCOPED_TRACE(command);
-    expect_usage_error(command + " --gpus 8", command + ": this command is not built yet");
-  }
+  expect_usage_error("convert --gpus 8", "convert: this command is not built yet");
 }
 
 TEST_F(CommandTest, SimulatePricesABareSchedule) {
@@ -121,6 +118,22 @@ TEST_F(CommandTest, SimulateRefusesWhatAScheduleDoesNotAllow) {
                      "with pp = 4 and 6 micro-batches: needs at least 2 pp - 1");
   expect_usage_error("simulate --costs F=x", "must be NAME=NUMBER");
   expect_usage_error("simulate --schedule none.csv --costs F=1", "there is no such file");
+}
+
+TEST_F(CommandTest, SimulatePricesOneThing) {
+  expect_usage_error("simulate", "needs CONFIG and --cluster");
+  expect_usage_error("simulate c.toml --costs F=1", "needs CONFIG and --cluster");
+}
+
+TEST_F(CommandTest, SimulateRefusesAClusterThatWasNotCalibrated) {
+  expect_usage_error("simulate c.toml --cluster h100-dgx", "machine.cores is missing");
+}
+
+TEST_F(CommandTest, CalibrateRefusesATargetBeforeItMeasures) {
+  expect_usage_error("calibrate", "--output is required");
+  expect_usage_error("calibrate -o none/x.toml", "is no folder; make it first");
+  expect_usage_error("calibrate -o machine", "must end in .toml");
+  expect_usage_error("calibrate -o ''", "must name a file");
 }
 
 TEST_F(CommandTest, MisspeltKeyNamesTheNearest) {

@@ -171,12 +171,14 @@ std::string goodput_text(const FailureModel& failures, double step_seconds) {
   const double interval = daly_interval_seconds(failures);
   return fmt::format(
       "checkpoints: one every {} of training, or {} steps (Daly 2006; Young 1974: {}); goodput "
-      "{:.2f} % of the time with a failure every {}, {} to save and {} to restart\n",
+      "{:.2f} % of the time with a failure every {}, {} to save{}\n",
       format_seconds(interval),
       format_count(std::max<std::int64_t>(1, static_cast<std::int64_t>(interval / step_seconds))),
       format_seconds(young_interval_seconds(failures)), 100 * goodput_share(failures, interval),
       format_seconds(failures.mtbf_seconds), format_seconds(failures.checkpoint_seconds),
-      format_seconds(failures.restart_seconds));
+      failures.restart_seconds > 0
+          ? fmt::format(" and {} to restart", format_seconds(failures.restart_seconds))
+          : "");
 }
 
 }  // namespace trireme

@@ -11,6 +11,7 @@
 #include "trireme/cli/run_log.h"
 #include "trireme/cli/validators.h"
 #include "trireme/plan/predict_table.h"
+#include "trireme/plan/program_memory.h"
 
 namespace trireme {
 namespace {
@@ -25,8 +26,11 @@ struct PredictArguments {
 };
 
 void run_predict(const PredictArguments& arguments, const Session& session) {
-  const PredictRequest request{.cluster = read_cluster(arguments.cluster),
-                               .framework = arguments.framework};
+  PredictRequest request{.cluster = read_cluster(arguments.cluster),
+                         .framework = arguments.framework};
+  if (read_profile(arguments.framework, request.cluster).name == "trireme") {
+    request.price_programs = predict_programs;
+  }
   const CsvTable cases = parse_csv(read_text(arguments.cases, kMaxTableBytes), arguments.cases);
   const CsvTable predicted = predict_table(cases, request);
   std::string text = csv_line(predicted.header);

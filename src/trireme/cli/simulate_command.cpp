@@ -16,7 +16,9 @@
 #include "trireme/base/nearest.h"
 #include "trireme/checkpoint/file.h"
 #include "trireme/cli/commands.h"
+#include "trireme/cli/program_price.h"
 #include "trireme/cli/run_log.h"
+#include "trireme/cli/train_config.h"
 #include "trireme/cli/validators.h"
 #include "trireme/program/schedules/schedules.h"
 #include "trireme/program/schedules/virtual_clock.h"
@@ -30,6 +32,8 @@ namespace {
 constexpr int kGanttColumns = 160;
 
 struct SimulateArguments {
+  std::string config;
+  std::string cluster;
   std::string costs;
   std::string schedule = "1f1b";
   int ranks = 4;
@@ -139,7 +143,19 @@ std::string result_text(const Schedule& schedule, const ScheduleTimes& times) {
                      times.bubble_ratio());
 }
 
-void run_simulate(const SimulateArguments& arguments, const Session& session) {
+void run_simulate(const SimulateArguments& arguments, const std::vector<ConfigOverride>& overrides,
+                  const Session& session) {
+  if (arguments.config.empty() != arguments.cluster.empty() ||
+      arguments.config.empty() == arguments.costs.empty()) {
+    throw UsageError(
+        "[command line] simulate: needs CONFIG and --cluster, to price a training step, or --costs "
+        "alone, to price a bare schedule");
+  }
+  if (!arguments.config.empty()) {
+    const TrainConfig config =
+        train_config({.path = arguments.config, .overrides = overrides, .layout = {}});
+    return session.print(program_price(config, arguments.cluster, arguments.is_json));
+  }
   const ScheduleCosts costs = parse_costs(arguments.costs);
   const Schedule schedule = schedule_of(arguments);
   if (arguments.is_csv) return session.print(schedule_csv(schedule));
@@ -159,16 +175,20 @@ std::string schedule_names() {
 
 }  // namespace
 
-void add_simulate_command(CLI::App& app, Session& session) {
+void add_simulate_command(CLI::App& app, Session& session,
+                          const std::vector<ConfigOverride>& overrides) {
   auto arguments = std::make_shared<SimulateArguments>();  // owned by the command's callback
-  CLI::App* const command =
-      app.add_subcommand("simulate", "Price a bare pipeline schedule on a virtual clock");
+  CLI::App* const command = app.add_subcommand(
+      "simulate", "Price a training step, or a bare pipeline schedule, on a virtual clock");
+  command->add_option("config", arguments->config, "config file (TOML) of a training run");
   command
-      ->add_option("--costs", arguments->costs,
-                   "units of a stage's forward (F), input gradient (I), weight gradient (W), a "
-                   "message (C) and DualPipe's pair (OV), as F=1,I=1,W=1,C=0; pricing programs by "
-                   "a cluster file is not built yet")
-      ->required();
+      ->add_option("--cluster", arguments->cluster,
+                   "file of trireme calibrate: the machine whose cores the ranks share")
+      ->check(non_empty("file"));
+  command->add_option("--costs", arguments->costs,
+                      "of a bare schedule: units of a stage's forward (F), input gradient (I), "
+                      "weight gradient (W), a message (C) and DualPipe's pair (OV), as "
+                      "F=1,I=1,W=1,C=0");
   command->add_option("--schedule", arguments->schedule,
                       "name, name:chunks, or a file NAME.csv (1f1b)");
   command->add_option("--pp", arguments->ranks, "ranks of the pipeline (4)");
@@ -186,9 +206,11 @@ void add_simulate_command(CLI::App& app, Session& session) {
       ->excludes(json);
   command->footer(fmt::format(
       "Schedules:\n{}Example: trireme simulate --schedule interleaved:2 --pp 4 --micro-batches 8 "
-      "--costs F=1,I=1,W=1",
+      "--costs F=1,I=1,W=1\n"
+      "Example: trireme simulate configs/tiny.toml --cluster this-machine.toml --layout.pp 2",
       schedule_names()));
-  command->callback([arguments, &session] { run_simulate(*arguments, session); });
+  command->callback(
+      [arguments, &overrides, &session] { run_simulate(*arguments, overrides, session); });
 }
 
 }  // namespace trireme

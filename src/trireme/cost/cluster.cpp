@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "trireme/base/errors.h"
+#include "trireme/cost/calibration.h"
 
 namespace trireme {
 namespace {
@@ -49,6 +50,55 @@ std::vector<std::string> words(const std::string& text) {
   return result;
 }
 
+QuantityRules published_rules() {
+  return {.what = "cluster file",
+          .texts = {{.key = "name"},
+                    {.key = "device_name"},
+                    {.key = "gpu_types", .is_optional = true},
+                    {.key = "backend", .words = {"cuda", "rocm", "cpu"}}},
+          .quantities =
+              {{.key = "device.peak_bf16", .unit = "FLOP/s", .min = 1e6},
+               {.key = "device.peak_fp8", .unit = "FLOP/s", .is_optional = true},
+               {.key = "device.peak_fp32", .unit = "FLOP/s", .is_optional = true},
+               {.key = "device.memory", .unit = "B", .min = 1},
+               {.key = "device.memory_bandwidth", .unit = "B/s", .min = 1},
+               {.key = "device.memory_efficiency", .unit = "1", .min = 0.01, .max = 1},
+               {.key = "device.multiprocessors", .unit = "1", .min = 1},
+               {.key = "device.product_efficiency", .unit = "1", .min = 0.01, .max = 1},
+               {.key = "device.product_efficiency_fp8",
+                .unit = "1",
+                .min = 0.01,
+                .max = 1,
+                .is_optional = true},
+               {.key = "device.misaligned_efficiency", .unit = "1", .min = 0.01, .max = 1},
+               {.key = "device.product_half_depth", .unit = "1"},
+               {.key = "device.attention_forward_efficiency", .unit = "1", .min = 0.01, .max = 1},
+               {.key = "device.attention_backward_efficiency", .unit = "1", .min = 0.01, .max = 1},
+               {.key = "device.kernel_floor", .unit = "s", .max = 1},
+               {.key = "node.devices", .unit = "1", .min = 1, .max = 4096},
+               {.key = "node.link_bandwidth", .unit = "B/s", .min = 1},
+               {.key = "node.link_efficiency", .unit = "1", .min = 0.01, .max = 1},
+               {.key = "node.link_latency", .unit = "s", .max = 1},
+               {.key = "node.pair_bandwidth", .unit = "B/s", .min = 1, .is_optional = true},
+               {.key = "node.switch_gain", .unit = "1", .min = 1, .max = 4, .is_optional = true},
+               {.key = "node.switch_min_ranks", .unit = "1", .max = 4096, .is_optional = true},
+               {.key = "node.straggler", .unit = "1", .max = 10, .is_optional = true},
+               {.key = "network.nics", .unit = "1", .min = 1, .max = 4096},
+               {.key = "network.nic_bandwidth", .unit = "B/s", .min = 1},
+               {.key = "network.nic_efficiency", .unit = "1", .min = 0.01, .max = 1},
+               {.key = "network.latency", .unit = "s", .max = 1},
+               {.key = "overlap.compute_slowdown", .unit = "1", .max = 4},
+               {.key = "overlap.communication_slowdown", .unit = "1", .max = 4},
+               {.key = kCoresKey, .unit = "1", .min = 1, .max = 65536, .is_optional = true},
+               {.key = kInstructionKey, .unit = "s", .max = 1, .is_optional = true},
+               {.key = kStepKey, .unit = "s", .max = 1, .is_optional = true},
+               {.key = kWakeKey, .unit = "s", .max = 1, .is_optional = true}},
+          .tables = {{.key = "tiles", .columns = {"rows", "columns", "efficiency"}},
+                     {.key = "all_reduce", .columns = {"nodes", "B/s"}},
+                     {.key = "all_gather", .columns = {"nodes", "B/s"}},
+                     {.key = "reduce_scatter", .columns = {"nodes", "B/s"}}}};
+}
+
 }  // namespace
 
 double BandwidthByNodes::at(double num_nodes) const {
@@ -63,50 +113,11 @@ double BandwidthByNodes::at(double num_nodes) const {
 }
 
 const QuantityRules& cluster_rules() {
-  static const QuantityRules rules{
-      .what = "cluster file",
-      .texts = {{.key = "name"},
-                {.key = "device_name"},
-                {.key = "gpu_types", .is_optional = true},
-                {.key = "backend", .words = {"cuda", "rocm", "cpu"}}},
-      .quantities =
-          {{.key = "device.peak_bf16", .unit = "FLOP/s", .min = 1e6},
-           {.key = "device.peak_fp8", .unit = "FLOP/s", .is_optional = true},
-           {.key = "device.peak_fp32", .unit = "FLOP/s", .is_optional = true},
-           {.key = "device.memory", .unit = "B", .min = 1},
-           {.key = "device.memory_bandwidth", .unit = "B/s", .min = 1},
-           {.key = "device.memory_efficiency", .unit = "1", .min = 0.01, .max = 1},
-           {.key = "device.multiprocessors", .unit = "1", .min = 1},
-           {.key = "device.product_efficiency", .unit = "1", .min = 0.01, .max = 1},
-           {.key = "device.product_efficiency_fp8",
-            .unit = "1",
-            .min = 0.01,
-            .max = 1,
-            .is_optional = true},
-           {.key = "device.misaligned_efficiency", .unit = "1", .min = 0.01, .max = 1},
-           {.key = "device.product_half_depth", .unit = "1"},
-           {.key = "device.attention_forward_efficiency", .unit = "1", .min = 0.01, .max = 1},
-           {.key = "device.attention_backward_efficiency", .unit = "1", .min = 0.01, .max = 1},
-           {.key = "device.kernel_floor", .unit = "s", .max = 1},
-           {.key = "node.devices", .unit = "1", .min = 1, .max = 4096},
-           {.key = "node.link_bandwidth", .unit = "B/s", .min = 1},
-           {.key = "node.link_efficiency", .unit = "1", .min = 0.01, .max = 1},
-           {.key = "node.link_latency", .unit = "s", .max = 1},
-           {.key = "node.pair_bandwidth", .unit = "B/s", .min = 1, .is_optional = true},
-           {.key = "node.switch_gain", .unit = "1", .min = 1, .max = 4, .is_optional = true},
-           {.key = "node.switch_min_ranks", .unit = "1", .max = 4096, .is_optional = true},
-           {.key = "node.straggler", .unit = "1", .max = 10, .is_optional = true},
-           {.key = "network.table_gain", .unit = "1", .min = 0.1, .max = 10, .is_optional = true},
-           {.key = "network.nics", .unit = "1", .min = 1, .max = 4096},
-           {.key = "network.nic_bandwidth", .unit = "B/s", .min = 1},
-           {.key = "network.nic_efficiency", .unit = "1", .min = 0.01, .max = 1},
-           {.key = "network.latency", .unit = "s", .max = 1},
-           {.key = "overlap.compute_slowdown", .unit = "1", .max = 4},
-           {.key = "overlap.communication_slowdown", .unit = "1", .max = 4}},
-      .tables = {{.key = "tiles", .columns = {"rows", "columns", "efficiency"}},
-                 {.key = "all_reduce", .columns = {"nodes", "B/s"}},
-                 {.key = "all_gather", .columns = {"nodes", "B/s"}},
-                 {.key = "reduce_scatter", .columns = {"nodes", "B/s"}}}};
+  static const QuantityRules rules = [] {
+    QuantityRules all = published_rules();
+    for (TableRule& table : calibration_tables()) all.tables.push_back(std::move(table));
+    return all;
+  }();
   return rules;
 }
 
@@ -140,7 +151,6 @@ Cluster cluster_of(QuantityFile file) {
   result.switch_gain = file.value_or("node.switch_gain", 1);
   result.switch_min_ranks = static_cast<int>(file.value_or("node.switch_min_ranks", 0));
   result.straggler = file.value_or("node.straggler", 0);
-  result.table_gain = file.value_or("network.table_gain", 1);
   result.nics = file.value("network.nics");
   result.nic_bytes_per_second = file.value("network.nic_bandwidth");
   result.nic_efficiency = file.value("network.nic_efficiency");

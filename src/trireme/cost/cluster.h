@@ -68,7 +68,6 @@ struct Cluster {
   double overlap_compute_slowdown = 0;        ///< share by which collectives slow computation
   double overlap_communication_slowdown = 0;  ///< and computation slows collectives
 
-  double table_gain = 1;        ///< of a usual run against the following tables
   BandwidthByNodes all_reduce;  ///< measured; empty = from links and NICs
   BandwidthByNodes all_gather;
   BandwidthByNodes reduce_scatter;

@@ -55,7 +55,7 @@ double bus_bytes_per_second(const Cluster& cluster, Collective collective,
   }
   const double share = static_cast<double>(place.ranks_per_node) / cluster.node_devices;
   if (!table.empty()) {
-    const double whole = std::min(cluster.table_gain * table.at(place.nodes()), table.at(1));
+    const double whole = std::min(table.at(place.nodes()), table.at(1));
     if (place.ranks_per_node >= cluster.node_devices) return whole;
     const double of_nics = cluster.nics * cluster.nic_bytes_per_second * share;
     return 1 / (1 / whole + 1 / of_nics);

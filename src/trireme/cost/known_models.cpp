@@ -46,6 +46,21 @@ ModelShape nemotron(std::int64_t layers, std::int64_t hidden, std::int64_t heads
           .vocab = 256000};
 }
 
+/// Qwen2.5: config.json of Qwen/Qwen2.5-* on the Hugging Face hub.
+ModelShape qwen(std::int64_t layers, std::int64_t hidden, std::int64_t heads, std::int64_t kv_heads,
+                std::int64_t ffn) {
+  const bool is_small = hidden <= 2048;
+  return {.layers = layers,
+          .hidden = hidden,
+          .heads = heads,
+          .kv_heads = kv_heads,
+          .head_dim = hidden / heads,
+          .ffn = ffn,
+          .vocab = is_small ? 151936 : 152064,
+          .is_gated = true,
+          .is_tied = is_small};
+}
+
 const std::vector<PricedModel>& priced_models() {
   static const std::vector<PricedModel> models = {
       // NVIDIA NeMo-Framework-Launcher, launcher_scripts/conf/training.
@@ -53,6 +68,9 @@ const std::vector<PricedModel>& priced_models() {
       {"nemotron-8b", nemotron(32, 4096, 32, 32)},    {"nemotron-22b", nemotron(40, 6144, 48, 48)},
       {"nemotron4-15b", nemotron(32, 6144, 48, 8)},    // arXiv:2402.16819, table 1
       {"nemotron4-340b", nemotron(96, 18432, 96, 8)},  // arXiv:2406.11704, table 1
+      {"qwen2.5-1.5b", qwen(28, 1536, 12, 2, 8960)},  {"qwen2.5-3b", qwen(36, 2048, 16, 2, 11008)},
+      {"qwen2.5-7b", qwen(28, 3584, 28, 4, 18944)},   {"qwen2.5-14b", qwen(48, 5120, 40, 8, 13824)},
+      {"qwen2.5-32b", qwen(64, 5120, 40, 8, 27648)},
   };
   return models;
 }

@@ -44,9 +44,14 @@ std::string no_choices(const PlanRequest& request) {
       fmt::join(recompute, ", "));
 }
 
+/// What tp must divide.
+std::int64_t common_divisor(const ModelShape& model) {
+  return std::gcd(std::gcd(model.heads, model.kv_heads), model.ffn);
+}
+
 std::string tensor_text(const PlanRequest& request) {
   const ModelShape& model = request.model;
-  const std::int64_t common = std::gcd(std::gcd(model.heads, model.kv_heads), model.ffn);
+  const std::int64_t common = common_divisor(model);
   std::vector<std::int64_t> valid;
   for (std::int64_t tp = 1; tp <= common; ++tp) {
     if (common % tp == 0 && request.devices % tp == 0) valid.push_back(tp);
@@ -64,8 +69,7 @@ std::int64_t least_replicas(const PlanRequest& request) {
   const ModelShape& model = request.model;
   std::int64_t least = request.devices;
   for (const Degrees& degrees : space.degrees()) {
-    const bool is_cut = model.heads % degrees.tp == 0 && model.kv_heads % degrees.tp == 0 &&
-                        model.ffn % degrees.tp == 0 && degrees.pp <= model.layers &&
+    const bool is_cut = common_divisor(model) % degrees.tp == 0 && degrees.pp <= model.layers &&
                         (degrees.cp == 1 || request.seq % (2 * std::int64_t{degrees.cp}) == 0);
     if (is_cut) least = std::min<std::int64_t>(least, degrees.dp);
   }
@@ -75,9 +79,8 @@ std::int64_t least_replicas(const PlanRequest& request) {
 std::string batch_text(const PlanRequest& request) {
   const std::int64_t replicas = least_replicas(request);
   return fmt::format(
-      "global batch = {} on {} devices: each of the dp replicas needs a sequence, and dp is a "
-      "multiple of the micro-batch's part; the model's cuts leave dp = {} or more; use a global "
-      "batch of {}, or fewer devices",
+      "global batch = {} on {} devices: micro-batch x dp must divide it, and tp x cp x pp of this "
+      "model leaves dp = {} or more; use a global batch of {}, or fewer devices",
       request.global_batch, request.devices, replicas,
       nearest_multiples(request.global_batch, replicas));
 }
@@ -117,6 +120,9 @@ std::string rule_text(const PlanRequest& request, PlanRule rule) {
 }  // namespace
 
 std::string impossible_because(const PlanRequest& request, const Plan& plan) {
+  const int tp = request.limits.tp;
+  const bool repeats = framework_of(request.profile.name).repeats_kv_heads;
+  if (tp != 0 && !repeats && common_divisor(request.model) % tp != 0) return tensor_text(request);
   const PlanSpace space(request);
   if (space.degrees().empty()) return no_degrees(request);
   if (space.num_layouts() == 0) return no_choices(request);

@@ -71,18 +71,6 @@ class Sites {
   std::map<std::string, Site> known_;
 };
 
-Prediction closed_form(const PricedCase& row, const Site& site) {
-  const Estimate result = estimate(row.workload, site.cluster, site.profile);
-  return {.step_seconds = result.seconds.total(),
-          .first_stage_bytes = std::round(result.first.total()),
-          .peak_bytes = std::round(result.fullest.total()),
-          .fits = result.fits,
-          .state_bytes = result.first.state(),
-          .activation_bytes = result.first.activations,
-          .bubble_seconds = result.seconds.bubble,
-          .exposed_seconds = result.seconds.exposed()};
-}
-
 std::vector<std::string> cells_of(const PricedCase& row, const Cluster& cluster,
                                   const Prediction& prediction) {
   const Workload& workload = row.workload;
@@ -120,6 +108,19 @@ std::string lower_case(std::string_view text) {
 
 }  // namespace
 
+Prediction closed_form_prediction(const PricedCase& row, const Cluster& cluster,
+                                  const Profile& profile) {
+  const Estimate result = estimate(row.workload, cluster, profile);
+  return {.step_seconds = result.seconds.total(),
+          .first_stage_bytes = std::round(result.first.total()),
+          .peak_bytes = std::round(result.fullest.total()),
+          .fits = result.fits,
+          .state_bytes = result.first.state(),
+          .activation_bytes = result.first.activations,
+          .bubble_seconds = result.seconds.bubble,
+          .exposed_seconds = result.seconds.exposed()};
+}
+
 CsvTable predict_table(const CsvTable& cases, const PredictRequest& request) {
   std::map<std::string_view, std::size_t> column_of;
   std::vector<std::size_t> kept;
@@ -149,9 +150,9 @@ CsvTable predict_table(const CsvTable& cases, const PredictRequest& request) {
       };
       const Site& site = sites.of(lower_case(cell("gpu_type")));
       const PricedCase priced = read_case(cell, defaults_of(site));
-      const Prediction prediction = request.price_programs
-                                        ? request.price_programs(priced, site.cluster)
-                                        : closed_form(priced, site);
+      const Prediction prediction =
+          request.price_programs ? request.price_programs(priced, site.cluster, site.profile)
+                                 : closed_form_prediction(priced, site.cluster, site.profile);
       predicted = cells_of(priced, site.cluster, prediction);
     } catch (const Error& error) {
       predicted[kNote] = error.what();

@@ -28,8 +28,11 @@ struct PredictRequest {
   Cluster cluster;
   std::string framework;  ///< name or path of a profile
   /// Prices Trireme's own programs; empty = the closed form.
-  std::function<Prediction(const PricedCase&, const Cluster&)> price_programs = {};
+  std::function<Prediction(const PricedCase&, const Cluster&, const Profile&)> price_programs = {};
 };
+
+[[nodiscard]] Prediction closed_form_prediction(const PricedCase& row, const Cluster& cluster,
+                                                const Profile& profile);
 
 /// `cases` in the same order, with the columns pred_step_s, pred_tok_s_gpu, pred_tflops_gpu (model
 /// FLOPs of 10^12, full attention square), pred_mfu (0 to 1, of the dense peak of the row's

@@ -5,6 +5,10 @@
 #include <exception>
 #include <thread>
 
+#include <fmt/format.h>
+
+#include "trireme/base/errors.h"
+#include "trireme/cost/memory.h"
 #include "trireme/program/build.h"
 
 namespace trireme {
@@ -71,6 +75,35 @@ std::vector<std::int64_t> stage_arena_bytes(const BuildRequest& request,
     bytes.push_back(placement.arena_bytes);
   }
   return bytes;
+}
+
+BuildRequest build_request(const PricedCase& row) {
+  const Workload& workload = row.workload;
+  if (row.spec.layers == 0) {
+    throw UsageError(
+        "model: Trireme trains the families llama (gated) and gpt2 (one table, biases); give such "
+        "sizes, or ask for another framework");
+  }
+  const bool is_bf16 = workload.precision == ComputePrecision::kBf16;
+  if (!is_bf16 && workload.precision != ComputePrecision::kFp32) {
+    throw UsageError(fmt::format("precision = \"{}\": Trireme computes in bf16 or fp32",
+                                 precision_name(workload.precision)));
+  }
+  return {.spec = resolved(row.spec),
+          .layout = workload.layout,
+          .batch = workload.batch,
+          .compute = is_bf16 ? DType::kBf16 : DType::kF32};
+}
+
+Prediction predict_programs(const PricedCase& row, const Cluster& cluster, const Profile& profile) {
+  const std::vector<std::int64_t> bytes = stage_arena_bytes(build_request(row), 0);
+  Prediction result = closed_form_prediction(row, cluster, profile);
+  const auto peak = static_cast<double>(*std::max_element(bytes.begin(), bytes.end()));
+  result.first_stage_bytes = static_cast<double>(bytes.front());
+  result.peak_bytes = peak;
+  result.fits = peak * profile.allocator_factor + overhead_bytes(row.workload, profile) <=
+                cluster.device.memory_bytes;
+  return result;
 }
 
 }  // namespace trireme

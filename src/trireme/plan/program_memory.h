@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "trireme/plan/predict_table.h"
 #include "trireme/program/place.h"
 #include "trireme/program/program.h"
 
@@ -22,5 +23,14 @@ namespace trireme {
 /// would refuse.
 [[nodiscard]] std::vector<std::int64_t> stage_arena_bytes(const BuildRequest& request,
                                                           std::int64_t workspace_bytes);
+
+/// A row as Trireme would run it on a cluster that it is not calibrated on: memory of its placed
+/// programs, time in closed form. Throws UsageError for a model family, a precision or a layout
+/// that Trireme does not train.
+[[nodiscard]] Prediction predict_programs(const PricedCase& row, const Cluster& cluster,
+                                          const Profile& profile);
+
+/// What a row asks Trireme to build; rank 0. Throws UsageError as above.
+[[nodiscard]] BuildRequest build_request(const PricedCase& row);
 
 }  // namespace trireme
