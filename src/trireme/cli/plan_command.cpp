@@ -80,7 +80,8 @@ PlanLimits limits_of(const PlanArguments& arguments) {
 
 /// Without devices.
 PlanRequest request_of(const PlanArguments& arguments, const std::string& model) {
-  PlanRequest request{.model_name = model, .model = {}, .cluster = read_cluster(arguments.cluster), .profile = {}};
+  PlanRequest request{
+      .model_name = model, .model = {}, .cluster = read_cluster(arguments.cluster), .profile = {}};
   const auto shape = known_model(model);
   if (!shape) {
     refuse("--model", model,
@@ -179,8 +180,8 @@ std::string answer_text(const PlanRequest& request, const Answer& answer,
 
 void run_plan(const PlanArguments& arguments, Session& session) {
   PlanRequest request = request_of(arguments, arguments.model);
-  request.devices = arguments.gpus > 0 ? arguments.gpus
-                                       : arguments.nodes * request.cluster.node_devices;
+  request.devices =
+      arguments.gpus > 0 ? arguments.gpus : arguments.nodes * request.cluster.node_devices;
   check_request(request);
   const PlanQuestions questions = questions_of(arguments);
   const StopSignals signals;
@@ -278,7 +279,8 @@ void add_limit_options(CLI::App& command, PlanArguments& arguments) {
       ->check(CLI::Range(0, 1));
   command.add_option("--schedule", arguments.schedule, "fix the schedule, NAME or NAME:CHUNKS");
   command.add_option("--recompute", arguments.recompute, "fix it: none, selective or full");
-  command.add_option("--memory-gib", arguments.memory_gib, "memory of a device, instead of its own")
+  command
+      .add_option("--memory-gib", arguments.memory_gib, "memory of a device, instead of its own")
       ->check(CLI::PositiveNumber);
 }
 
@@ -293,14 +295,17 @@ void add_answer_options(CLI::App& command, PlanArguments& arguments) {
       ->check(CLI::IsMember({"memory,throughput"}));
   command.add_option("--tokens", arguments.tokens, "of the whole training, for GPU-hours")
       ->check(CLI::PositiveNumber);
-  command.add_option("--mtbf-hours", arguments.mtbf_hours,
-                     "mean time between failures of the whole run, for checkpoints")
+  command
+      .add_option("--mtbf-hours", arguments.mtbf_hours,
+                  "mean time between failures of the whole run, for checkpoints")
       ->check(CLI::PositiveNumber);
-  command.add_option("--checkpoint-seconds", arguments.failures.checkpoint_seconds,
-                     "in which saving holds training up (60)")
+  command
+      .add_option("--checkpoint-seconds", arguments.failures.checkpoint_seconds,
+                  "in which saving holds training up (60)")
       ->check(CLI::PositiveNumber);
-  command.add_option("--restart-seconds", arguments.failures.restart_seconds,
-                     "from a failure to the next step (0)")
+  command
+      .add_option("--restart-seconds", arguments.failures.restart_seconds,
+                  "from a failure to the next step (0)")
       ->check(CLI::NonNegativeNumber);
   command.add_option("--threads", arguments.threads, "of the search; the plan is the same (all)")
       ->check(CLI::PositiveNumber);

@@ -67,9 +67,9 @@ TEST_F(PlanCommandTest, JsonHasTheKeysOfTheContract) {
   EXPECT_EQ(json["nearest"], nullptr);
   EXPECT_TRUE(json["rejected"][0].contains("rule") && json["rejected"][0].contains("count"));
   const Json best = json["plans"][0];
-  for (const char* key : {"layout", "fits", "bytes_per_stage", "step_seconds",
-                          "tokens_per_second_per_gpu", "mfu_full", "mfu_causal", "bubble_seconds",
-                          "exposed_seconds", "band", "why"}) {
+  for (const char* key :
+       {"layout", "fits", "bytes_per_stage", "step_seconds", "tokens_per_second_per_gpu",
+        "mfu_full", "mfu_causal", "bubble_seconds", "exposed_seconds", "band", "why"}) {
     EXPECT_TRUE(best.contains(key)) << key;
   }
   for (const char* axis : {"dp", "tp", "pp", "cp"}) {
@@ -104,8 +104,8 @@ TEST_F(PlanCommandTest, WhereRulesLeaveNothingItNamesTheTightest) {
 TEST_F(PlanCommandTest, ATableIsPricedAlikeByPredict) {
   const std::string nanotron = " --framework nanotron";
   folder_.write("plan.csv", plan(kLlama + nanotron + " --csv").out);
-  const CommandResult predicted = run_trireme(
-      folder_, "predict --cluster h100-dgx plan.csv" + nanotron);
+  const CommandResult predicted =
+      run_trireme(folder_, "predict --cluster h100-dgx plan.csv" + nanotron);
   ASSERT_EQ(predicted.exit_code, 0) << predicted.err;
   const CsvTable table = parse_csv(predicted.out, "predicted");
   const auto column = [&](const char* name) {
@@ -149,10 +149,9 @@ TEST_F(PlanCommandTest, WhatIsMissingOrUnknownIsNamed) {
 }
 
 TEST_F(PlanCommandTest, SweepStandsBesideThePublishedBest) {
-  folder_.write("runs.csv",
-                "model,nodes,dp,tp,pp,mbs,zero,tok_s_gpu\n8B,1,1,1,8,1,0,6806.5\n");
-  const CommandResult result = run_trireme(
-      folder_, "plan --sweep runs.csv --cluster h100-playbook --framework nanotron");
+  folder_.write("runs.csv", "model,nodes,dp,tp,pp,mbs,zero,tok_s_gpu\n8B,1,1,1,8,1,0,6806.5\n");
+  const CommandResult result =
+      run_trireme(folder_, "plan --sweep runs.csv --cluster h100-playbook --framework nanotron");
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_CONTAINS(result.out, "6,806");
 }

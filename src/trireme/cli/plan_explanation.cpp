@@ -22,17 +22,19 @@ std::string fit_text(const PlanRequest& request, const Plan& plan, const Explana
   const PlannedLayout& best = plan.layouts.front();
   std::string text = fmt::format(
       "1. Does it fit? Parameters, gradients and optimizer are {:.1f} GiB, and a sequence of {} "
-      "tokens keeps {:.1f} GiB for its backward pass. A device has {:.1f} GiB, of which context and "
+      "tokens keeps {:.1f} GiB for its backward pass. A device has {:.1f} GiB, of which context "
+      "and "
       "communicators take {:.1f}.\n",
       per_device, request.seq, why.sequence_bytes / kGib, has, why.fixed_bytes / kGib);
   const auto parts = static_cast<std::int64_t>(
       std::ceil(why.whole_state_bytes / (why.device_bytes - why.fixed_bytes)));
-  text += parts <= 1
-              ? "   One device could hold the state alone: cutting it is for activations and time.\n"
-              : fmt::format(
-                    "   The state alone needs {} devices: tp x pp, or shards of ZeRO, of {} or "
-                    "more.\n",
-                    parts, parts);
+  text +=
+      parts <= 1
+          ? "   One device could hold the state alone: cutting it is for activations and time.\n"
+          : fmt::format(
+                "   The state alone needs {} devices: tp x pp, or shards of ZeRO, of {} or "
+                "more.\n",
+                parts, parts);
   const auto too_large = plan.rejected.at(static_cast<std::size_t>(PlanRule::kMemory)) +
                          plan.rejected.at(static_cast<std::size_t>(PlanRule::kProgram));
   text += fmt::format(
@@ -45,7 +47,8 @@ std::string fit_text(const PlanRequest& request, const Plan& plan, const Explana
 std::string batch_text(const PlanRequest& request, const Plan& plan, const Explanation& why) {
   const Workload& best = plan.layouts.front().workload;
   return fmt::format(
-      "2. Does it reach the global batch? {} sequences allow up to {} replicas; the best one has dp "
+      "2. Does it reach the global batch? {} sequences allow up to {} replicas; the best one has "
+      "dp "
       "= {} x {} micro-batches of {} = {}, {} tokens a step.\n",
       request.global_batch, why.most_replicas, best.layout.dp, best.num_micro_batches(),
       best.batch.micro_batch, request.global_batch, format_count(best.batch.tokens_per_step()));
@@ -59,9 +62,10 @@ std::string tp_text(const PlanRequest& request, const Plan& plan, const Explanat
   if (tp == 1) {
     text = "   tp = 1: the rest is cut otherwise, and no layer waits for another rank.\n";
   } else if (tp <= node) {
-    text = fmt::format("   tp = {} stays in a node of {}: its traffic is on the path of each layer, "
-                       "{:.3g} s of the step.\n",
-                       tp, node, best.estimate.seconds.tp);
+    text = fmt::format(
+        "   tp = {} stays in a node of {}: its traffic is on the path of each layer, "
+        "{:.3g} s of the step.\n",
+        tp, node, best.estimate.seconds.tp);
   } else {
     text = fmt::format("   tp = {} leaves the node of {}.\n", tp, node);
   }
@@ -101,9 +105,9 @@ std::string changes_text(const PlannedLayout& best, const Explanation& why) {
       continue;
     }
     const bool is_same = text_of(*each.best) == text_of(best);
-    text += fmt::format("   {}: {:+.1f} % tokens/s with {}\n", each.change,
-                        100 * (each.speedup - 1),
-                        is_same ? "the same layout" : text_of(*each.best));
+    text +=
+        fmt::format("   {}: {:+.1f} % tokens/s with {}\n", each.change, 100 * (each.speedup - 1),
+                    is_same ? "the same layout" : text_of(*each.best));
   }
   return text;
 }
@@ -150,11 +154,12 @@ std::string sweep_text(std::span<const SweepCell> cells) {
     row.push_back(cell.best ? rate(cell.best->tokens_per_second_per_device()) : "-");
     row.push_back(cell.published ? run_text(*cell.published) : "-");
     row.push_back(cell.published ? rate(cell.published->tokens_per_second_per_device) : "-");
-    row.push_back(cell.published_as ? rate(cell.published_as->tokens_per_second_per_device()) : "-");
-    row.push_back(cell.chosen ? fmt::format("{:.3f}", cell.chosen->tokens_per_second_per_device /
-                                                          cell.published
-                                                              ->tokens_per_second_per_device)
-                              : "-");
+    row.push_back(cell.published_as ? rate(cell.published_as->tokens_per_second_per_device())
+                                    : "-");
+    row.push_back(cell.chosen
+                      ? fmt::format("{:.3f}", cell.chosen->tokens_per_second_per_device /
+                                                  cell.published->tokens_per_second_per_device)
+                      : "-");
   }
   return text_table({"model", "nodes", "best layout, planned", "tok/s/GPU", "best published run",
                      "measured", "predicted", "choice"},

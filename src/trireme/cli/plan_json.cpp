@@ -39,10 +39,14 @@ Json stages_json(const PlannedLayout& planned) {
 }
 
 Json seconds_json(const StepSeconds& seconds) {
-  return {{"compute", seconds.compute}, {"bubble", seconds.bubble},
-          {"tp", seconds.tp},           {"cp", seconds.cp},
-          {"pp", seconds.pp},           {"dp", seconds.dp},
-          {"optimizer", seconds.optimizer}, {"fixed", seconds.fixed}};
+  return {{"compute", seconds.compute},
+          {"bubble", seconds.bubble},
+          {"tp", seconds.tp},
+          {"cp", seconds.cp},
+          {"pp", seconds.pp},
+          {"dp", seconds.dp},
+          {"optimizer", seconds.optimizer},
+          {"fixed", seconds.fixed}};
 }
 
 Json layout_json(const PlanRequest& request, const PlannedLayout& planned, std::string why) {
@@ -62,9 +66,8 @@ Json layout_json(const PlanRequest& request, const PlannedLayout& planned, std::
                {"bubble_seconds", seconds.bubble},
                {"exposed_seconds",
                 {{"dp", seconds.dp}, {"tp", seconds.tp}, {"pp", seconds.pp}, {"cp", seconds.cp}}}};
-  json["band"] = planned.high_seconds > 0
-                     ? Json::array({planned.low_seconds, planned.high_seconds})
-                     : Json(nullptr);
+  json["band"] = planned.high_seconds > 0 ? Json::array({planned.low_seconds, planned.high_seconds})
+                                          : Json(nullptr);
   json["why"] = std::move(why);
   return json;
 }
@@ -136,8 +139,7 @@ std::string plan_json(const PlanRequest& request, const Plan& plan, const PlanQu
     json["nearest"] = {
         {"layout", layout_text(nearest.layout, nearest.batch)},
         {"needed_bytes", whole(plan.nearest->needed_bytes)},
-        {"missing_bytes",
-         whole(plan.nearest->needed_bytes - request.cluster.device.memory_bytes)}};
+        {"missing_bytes", whole(plan.nearest->needed_bytes - request.cluster.device.memory_bytes)}};
   }
   if (!plan.pareto.empty()) {
     json["pareto"] = Json::array();
@@ -151,17 +153,18 @@ std::string plan_json(const PlanRequest& request, const Plan& plan, const PlanQu
 }
 
 std::string plan_csv(const PlanRequest& request, std::span<const PlannedLayout> layouts) {
-  std::string text = csv_line({"model", "gpus", "gbs", "seq", "precision", "layout", "step_s",
-                               "tok_s_gpu", "mfu", "mfu_causal", "bubble_s", "tp_s", "cp_s", "pp_s",
-                               "dp_s", "peak_mem_gib"});
+  std::string text =
+      csv_line({"model", "gpus", "gbs", "seq", "precision", "layout", "step_s", "tok_s_gpu", "mfu",
+                "mfu_causal", "bubble_s", "tp_s", "cp_s", "pp_s", "dp_s", "peak_mem_gib"});
   constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
   for (const PlannedLayout& each : layouts) {
     const StepSeconds& seconds = each.estimate.seconds;
-    std::vector<std::string> cells = {
-        request.model_name, fmt::format("{}", request.devices),
-        fmt::format("{}", request.global_batch), fmt::format("{}", request.seq),
-        std::string(precision_name(request.precision)),
-        layout_text(each.workload.layout, each.workload.batch)};
+    std::vector<std::string> cells = {request.model_name,
+                                      fmt::format("{}", request.devices),
+                                      fmt::format("{}", request.global_batch),
+                                      fmt::format("{}", request.seq),
+                                      std::string(precision_name(request.precision)),
+                                      layout_text(each.workload.layout, each.workload.batch)};
     for (const double number :
          {each.step_seconds(), each.tokens_per_second_per_device(), mfu_full(each, request.cluster),
           mfu_causal(each, request.cluster), seconds.bubble, seconds.tp, seconds.cp, seconds.pp,

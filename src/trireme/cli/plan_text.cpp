@@ -26,7 +26,8 @@ std::string seconds_text(double seconds) {
 
 std::string schedule_text(const Layout& layout) {
   if (layout.pp == 1) return "-";
-  return layout.chunks == 0 ? layout.schedule : fmt::format("{}:{}", layout.schedule, layout.chunks);
+  return layout.chunks == 0 ? layout.schedule
+                            : fmt::format("{}:{}", layout.schedule, layout.chunks);
 }
 
 std::string band_text(const PlannedLayout& planned) {
@@ -42,8 +43,8 @@ double device_hours(const PlannedLayout& planned, double tokens) {
 
 std::string times_table(const PlanRequest& request, std::span<const PlannedLayout> layouts,
                         const PlanQuestions& questions) {
-  std::vector<std::string> header = {"#",    "tp",   "cp",       "pp",        "dp",
-                                     "mbs",  "m",    "schedule", "zero",      "recompute",
+  std::vector<std::string> header = {"#",      "tp",      "cp",        "pp",    "dp",
+                                     "mbs",    "m",       "schedule",  "zero",  "recompute",
                                      "step s", "8 of 10", "tok/s/GPU", "MFU %", "causal %"};
   if (questions.tokens > 0) header.emplace_back("GPU-hours");
   Rows rows;
@@ -99,8 +100,7 @@ std::string shares_table(const PlanRequest& request, std::span<const PlannedLayo
     const double gradients = kind_bytes(kinds, {"gradients"});
     const double optimizer = kind_bytes(kinds, {"optimizer", "master", "moments"});
     const double activations = kind_bytes(kinds, {"activations", "logits"});
-    const double rest =
-        each.needed_bytes - parameters - gradients - optimizer - activations;
+    const double rest = each.needed_bytes - parameters - gradients - optimizer - activations;
     const double spare = request.cluster.device.memory_bytes - each.needed_bytes;
     rows.push_back({fmt::format("{}", rows.size() + 1), seconds_text(seconds.compute),
                     seconds_text(seconds.bubble), seconds_text(seconds.tp),
@@ -161,9 +161,10 @@ std::string nearest_text(const PlanRequest& request, const PlannedLayout& neares
       has / kGib, (nearest.needed_bytes - has) / kGib,
       format_count(static_cast<std::int64_t>(nearest.needed_bytes - has)));
   text += nodes ? fmt::format("it would fit on {} nodes\n", *nodes)
-                : fmt::format("no layout fits on up to {} nodes either: make the model, the length "
-                              "or the batch smaller\n",
-                              64 * request.nodes());
+                : fmt::format(
+                      "no layout fits on up to {} nodes either: make the model, the length "
+                      "or the batch smaller\n",
+                      64 * request.nodes());
   return text;
 }
 

@@ -1,7 +1,8 @@
 // Layouts a second in closed form, on one core.
+#include "trireme/cost/estimate.h"
+
 #include <benchmark/benchmark.h>
 
-#include "trireme/cost/estimate.h"
 #include "trireme/cost/known_models.h"
 
 namespace trireme {

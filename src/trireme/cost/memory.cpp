@@ -22,26 +22,25 @@ double weight_half_bytes_per_token(const Workload& workload) {
   constexpr double kBytes = 2;
   constexpr double kHidden = 7;  // in: qkv, up; out: proj, down; norms: two gradients, one input
   const ModelShape& model = workload.model;
-  const auto of_rank = static_cast<double>(model.q_width() + model.ffn + model.qkv_width() +
-                                           model.up_width());
+  const auto of_rank =
+      static_cast<double>(model.q_width() + model.ffn + model.qkv_width() + model.up_width());
   const double sequence = kHidden * static_cast<double>(model.hidden);
-  return kBytes * (sequence / (workload.layout.sp ? workload.layout.tp : 1) +
-                   of_rank / workload.layout.tp);
+  return kBytes *
+         (sequence / (workload.layout.sp ? workload.layout.tp : 1) + of_rank / workload.layout.tp);
 }
 
 double activation_bytes(const Workload& workload, const Profile& profile, const StageShare& share,
                         int rank) {
   constexpr double kOwnHalf = 0.5;  // of the micro-batch whose backward pass runs
-  const double layers = share.layers * (profile.has_frames_per_chunk
-                                            ? micro_batches_in_frames(workload, rank)
-                                            : micro_batches_in_flight(workload, rank));
+  const double layers =
+      share.layers * (profile.has_frames_per_chunk ? micro_batches_in_frames(workload, rank)
+                                                   : micro_batches_in_flight(workload, rank));
   const double tokens = workload.micro_batch_tokens();
   const double kept = kept_bytes_per_token(workload, profile);
-  const double halves =
-      splits_backward(workload.layout)
-          ? share.layers * (weight_halves_in_flight(workload, rank) + kOwnHalf) *
-                weight_half_bytes_per_token(workload)
-          : 0;
+  const double halves = splits_backward(workload.layout)
+                            ? share.layers * (weight_halves_in_flight(workload, rank) + kOwnHalf) *
+                                  weight_half_bytes_per_token(workload)
+                            : 0;
   if (workload.layout.recompute != Recompute::kFull) return tokens * (layers * kept + halves);
   return tokens *
          (layers * input_bytes_per_token(workload) + (share.layers > 0 ? kept : 0) + halves);

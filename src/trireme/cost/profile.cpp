@@ -87,20 +87,21 @@ StageSplit split_of(std::string_view name) {
 const QuantityRules& profile_rules() {
   static const QuantityRules rules = [] {
     const std::vector<std::string_view> yes_or_no = {"yes", "no"};
-    QuantityRules result{.what = "profile",
-                         .texts = {{.key = "name"},
-                                   {.key = "on_a100", .is_optional = true},
-                                   {.key = "split", .words = {"even", "cumulative", "balanced"}},
-                                   {.key = "sequence_parallel", .words = yes_or_no},
-                                   {.key = "zero", .words = {"0", "1", "2", "3"}},
-                                   {.key = "family", .words = {"llama", "gpt"}},
-                                   {.key = "fused_attention", .words = yes_or_no},
-                                   {.key = "scatters_gradients", .words = yes_or_no},
-                                   {.key = "scatters_messages", .words = yes_or_no},
-                                   {.key = "gathers_inputs_again", .words = yes_or_no},
-                                   {.key = "frames_per_chunk", .words = yes_or_no, .is_optional = true}},
-                         .quantities = {},
-                         .tables = {}};
+    QuantityRules result{
+        .what = "profile",
+        .texts = {{.key = "name"},
+                  {.key = "on_a100", .is_optional = true},
+                  {.key = "split", .words = {"even", "cumulative", "balanced"}},
+                  {.key = "sequence_parallel", .words = yes_or_no},
+                  {.key = "zero", .words = {"0", "1", "2", "3"}},
+                  {.key = "family", .words = {"llama", "gpt"}},
+                  {.key = "fused_attention", .words = yes_or_no},
+                  {.key = "scatters_gradients", .words = yes_or_no},
+                  {.key = "scatters_messages", .words = yes_or_no},
+                  {.key = "gathers_inputs_again", .words = yes_or_no},
+                  {.key = "frames_per_chunk", .words = yes_or_no, .is_optional = true}},
+        .quantities = {},
+        .tables = {}};
     for (const Field& field : kFields) {
       result.quantities.push_back({.key = field.key, .unit = field.unit});
     }

@@ -22,12 +22,12 @@ struct StageShare {
 
 /// Micro-batches whose activations a rank of the pipeline keeps at its peak, in units of what all
 /// its layers keep for one: gpipe m, 1f1b min(m, pp - rank), interleaved with v chunks
-/// pp + (pp - 1) / v on the first rank (Korthikanti et al. 2022, section 4.2.3), zb-h1 as 1f1b, zb-v
-/// pp - rank / 2, zb-h2 2 pp - 1, dualpipe pp + 1.
+/// pp + (pp - 1) / v on the first rank (Korthikanti et al. 2022, section 4.2.3), zb-h1 as 1f1b,
+/// zb-v pp - rank / 2, zb-h2 2 pp - 1, dualpipe pp + 1.
 [[nodiscard]] double micro_batches_in_flight(const Workload& workload, int rank);
 
-/// The same where each chunk has memory of its own, as in the frames of a placed program: the sum of
-/// the chunks' peaks, which interleaved does not reach all at once.
+/// The same where each chunk has memory of its own, as in the frames of a placed program: the sum
+/// of the chunks' peaks, which interleaved does not reach all at once.
 [[nodiscard]] double micro_batches_in_frames(const Workload& workload, int rank);
 
 /// Micro-batches whose gradients of weights a rank computes later, at its peak: of zb-h1 and zb-v

@@ -44,8 +44,8 @@ PlanRequest with_memory(PlanRequest request, double bytes) {
 
 PlanRequest with_network(PlanRequest request, double factor) {
   request.cluster.nic_bytes_per_second *= factor;
-  for (BandwidthByNodes* const table :
-       {&request.cluster.all_reduce, &request.cluster.all_gather, &request.cluster.reduce_scatter}) {
+  for (BandwidthByNodes* const table : {&request.cluster.all_reduce, &request.cluster.all_gather,
+                                        &request.cluster.reduce_scatter}) {
     for (std::size_t i = 0; i < table->nodes.size(); ++i) {
       if (table->nodes[i] > 1) table->bytes_per_second[i] *= factor;
     }

@@ -33,12 +33,12 @@ struct WhatIf {
 
 struct Explanation {
   // Does it fit?
-  double whole_state_bytes = 0;       ///< parameters, gradients, optimizer of all layers
-  double sequence_bytes = 0;          ///< what one sequence keeps for the backward pass, all layers
-  double device_bytes = 0;            ///< that a device has
-  double fixed_bytes = 0;             ///< outside of what is planned: context, communicators
+  double whole_state_bytes = 0;  ///< parameters, gradients, optimizer of all layers
+  double sequence_bytes = 0;     ///< what one sequence keeps for the backward pass, all layers
+  double device_bytes = 0;       ///< that a device has
+  double fixed_bytes = 0;        ///< outside of what is planned: context, communicators
   // Does it reach the global batch?
-  std::int64_t most_replicas = 0;     ///< dp that the batch and the devices allow
+  std::int64_t most_replicas = 0;  ///< dp that the batch and the devices allow
   // Is it fastest?
   std::optional<WhatIf> tp_outside = {};  ///< the least tp that leaves a node
   std::vector<WhatIf> changes;            ///< unlimited memory, 1 GiB more, network x 2, batch x 2

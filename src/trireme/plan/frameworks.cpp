@@ -9,10 +9,11 @@ const std::vector<Framework>& frameworks() {
   constexpr Recompute kNone = Recompute::kNone;
   constexpr Recompute kSelective = Recompute::kSelective;
   constexpr Recompute kFull = Recompute::kFull;
-  // Read from the sources of each: torchtitan b5bcd76 (config/configs.py, distributed/), Megatron-LM
-  // d98e8a6 (training/arguments.py, core/model_parallel_config.py, core/pipeline_parallel/
-  // schedules.py), nanotron 2411b02 (config/parallelism_config.py), PyTorch FSDP as llm-foundry
-  // configures it. The schedules of Trireme are those whose time and memory have a closed form.
+  // Read from the sources of each: torchtitan b5bcd76 (config/configs.py, distributed/),
+  // Megatron-LM d98e8a6 (training/arguments.py, core/model_parallel_config.py,
+  // core/pipeline_parallel/ schedules.py), nanotron 2411b02 (config/parallelism_config.py), PyTorch
+  // FSDP as llm-foundry configures it. The schedules of Trireme are those whose time and memory
+  // have a closed form.
   static const std::vector<Framework> all = {
       {.name = "trireme",
        .schedules = {"1f1b", "interleaved", "zb-h1", "zb-v", "gpipe"},

@@ -95,7 +95,7 @@ std::string rule_text(const PlanRequest& request, PlanRule rule) {
                          nearest_multiples(request.seq, 2 * std::max(request.limits.cp, 2)));
     case PlanRule::kStages:
       return fmt::format(
-          "{} layers: each stage needs a layer{}; use pp x chunks of {} or less", 
+          "{} layers: each stage needs a layer{}; use pp x chunks of {} or less",
           request.model.layers,
           framework_of(request.profile.name).needs_equal_stages ? " and as many as the others" : "",
           request.model.layers);

@@ -15,7 +15,8 @@ void check_counts(const PlanRequest& request) {
   for (const auto& [name, value] :
        {std::pair("devices", std::int64_t{request.devices}), std::pair("seq", request.seq),
         std::pair("global-batch", request.global_batch)}) {
-    if (value >= 1 && value <= (name == std::string_view("devices") ? kMost : kMost * 1000)) continue;
+    if (value >= 1 && value <= (name == std::string_view("devices") ? kMost : kMost * 1000))
+      continue;
     throw UsageError(fmt::format("[plan] {} = {}: must be from 1 to {}; correct it", name, value,
                                  name == std::string_view("devices") ? kMost : kMost * 1000));
   }
@@ -53,6 +54,12 @@ void check_trireme(const PlanRequest& request) {
 }  // namespace
 
 void check_request(const PlanRequest& request) {
+  if (request.cluster.is_cpu) {
+    throw UsageError(fmt::format(
+        "[plan] cluster = {}: a calibrated machine, whose layouts are priced one by one; must be a "
+        "cluster of devices; use trireme simulate CONFIG --cluster FILE",
+        request.cluster.name));
+  }
   check_counts(request);
   check_schedule(request);
   if (request.is_for_trireme()) check_trireme(request);

@@ -12,16 +12,15 @@ namespace trireme {
 namespace {
 
 StageKinds kinds_of(const StageBytes& bytes) {
-  return {{"parameters", bytes.parameters},   {"gradients", bytes.gradients},
-          {"optimizer", bytes.optimizer},     {"activations", bytes.activations},
-          {"logits", bytes.logits},           {"communication", bytes.buffers}};
+  return {{"parameters", bytes.parameters}, {"gradients", bytes.gradients},
+          {"optimizer", bytes.optimizer},   {"activations", bytes.activations},
+          {"logits", bytes.logits},         {"communication", bytes.buffers}};
 }
 
 double mfu(const PlannedLayout& planned, const Cluster& cluster, bool is_causal) {
   const Workload& workload = planned.workload;
   const double full = workload.model.flops_per_token(workload.batch.seq);
-  const double half_attention = 6.0 *
-                                static_cast<double>(workload.model.layers) *
+  const double half_attention = 6.0 * static_cast<double>(workload.model.layers) *
                                 static_cast<double>(workload.model.q_width()) *
                                 static_cast<double>(workload.batch.seq);
   return planned.tokens_per_second_per_device() * (full - (is_causal ? half_attention : 0)) /
@@ -117,8 +116,8 @@ PlannedLayout planned_layout(const PlanRequest& request, const Workload& workloa
   planned.high_seconds = planned.step_seconds() * request.profile.band_high;
   const std::vector<StageShare> shares = stage_shares(workload, request.profile.split);
   for (std::size_t rank = 0; rank < shares.size(); ++rank) {
-    planned.stages.push_back(kinds_of(
-        stage_bytes(workload, request.profile, shares[rank], static_cast<int>(rank))));
+    planned.stages.push_back(
+        kinds_of(stage_bytes(workload, request.profile, shares[rank], static_cast<int>(rank))));
   }
   return planned;
 }

@@ -52,9 +52,9 @@ struct Plan {
   std::int64_t searched = 0;
   RuleCounts rejected{};
   std::int64_t num_fitting = 0;
-  std::vector<PlannedLayout> layouts;           ///< best first
-  std::vector<PlannedLayout> pareto;            ///< nothing else needs less memory and less time
-  std::optional<PlannedLayout> nearest = {};    ///< where nothing fits: the least memory
+  std::vector<PlannedLayout> layouts;         ///< best first
+  std::vector<PlannedLayout> pareto;          ///< nothing else needs less memory and less time
+  std::optional<PlannedLayout> nearest = {};  ///< where nothing fits: the least memory
   bool is_stopped = false;
 };
 

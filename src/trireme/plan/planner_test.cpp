@@ -134,8 +134,8 @@ TEST(Plan, UtilisationFollowsFromTokensAndFlops) {
   const PlannedLayout& best = plan.layouts.front();
   // 6 N' and 12 L H D S at 8,192 tokens, the latter halved (docs/prediction.md).
   const double per_device = best.tokens_per_second_per_device();
-  EXPECT_NEAR(mfu_full(best, request.cluster), per_device * (45'029'548'032 + 12'884'901'888) / 989e12,
-              1e-12);
+  EXPECT_NEAR(mfu_full(best, request.cluster),
+              per_device * (45'029'548'032 + 12'884'901'888) / 989e12, 1e-12);
   EXPECT_NEAR(mfu_causal(best, request.cluster),
               per_device * (45'029'548'032 + 6'442'450'944) / 989e12, 1e-12);
 }

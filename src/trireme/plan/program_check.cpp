@@ -23,8 +23,7 @@ StageKinds kinds_of(const KindBytes& bytes) {
 bool is_taken_by_trainer(const ModelSpec& spec, const Workload& workload) {
   try {
     check_layout(spec, workload.layout, workload.batch);
-    static_cast<void>(
-        Pipeline(spec, workload.layout, narrow<int>(workload.num_micro_batches())));
+    static_cast<void>(Pipeline(spec, workload.layout, narrow<int>(workload.num_micro_batches())));
     return true;
   } catch (const UsageError&) {
     return false;
@@ -37,8 +36,7 @@ std::optional<PlanRule> check_program(const PlanRequest& request, PlannedLayout&
   if (!request.is_for_trireme() || !request.spec) return std::nullopt;
   const Workload& workload = planned.workload;
   if (!is_taken_by_trainer(*request.spec, workload)) return PlanRule::kTrainer;
-  const DType compute =
-      request.precision == ComputePrecision::kFp32 ? DType::kF32 : DType::kBf16;
+  const DType compute = request.precision == ComputePrecision::kFp32 ? DType::kF32 : DType::kBf16;
   const BuildRequest build{.spec = *request.spec,
                            .layout = workload.layout,
                            .batch = workload.batch,
@@ -49,12 +47,13 @@ std::optional<PlanRule> check_program(const PlanRequest& request, PlannedLayout&
   };
   const double capacity = request.cluster.device.memory_bytes;
   // The one that is likely too large first: most layouts that do not fit are refused by it.
-  if (needed(stage_kind_bytes(build, planned.estimate.fullest_stage)) > capacity)
-    return PlanRule::kProgram;
+  const KindBytes largest = stage_kind_bytes(build, planned.estimate.fullest_stage);
+  if (needed(largest) > capacity) return PlanRule::kProgram;
   planned.stages.clear();
   planned.needed_bytes = 0;
   planned.is_from_program = true;
-  for (const KindBytes& bytes : stage_kind_bytes(build)) {
+  const bool is_alone = workload.layout.pp == 1;
+  for (const KindBytes& bytes : is_alone ? std::vector{largest} : stage_kind_bytes(build)) {
     planned.stages.push_back(kinds_of(bytes));
     planned.needed_bytes = std::max(planned.needed_bytes, needed(bytes));
   }

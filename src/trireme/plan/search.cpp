@@ -31,8 +31,8 @@ bool allows(std::int64_t fixed, std::int64_t most, std::int64_t value) {
 }
 
 bool divides_tensors(const ModelShape& model, const Framework& framework, int tp) {
-  const bool divides_keys = model.kv_heads % tp == 0 ||
-                            (framework.repeats_kv_heads && tp % model.kv_heads == 0);
+  const bool divides_keys =
+      model.kv_heads % tp == 0 || (framework.repeats_kv_heads && tp % model.kv_heads == 0);
   return model.heads % tp == 0 && divides_keys && model.ffn % tp == 0;
 }
 
@@ -226,7 +226,8 @@ std::optional<PlanRule> PlanSpace::Walk::broken_by_batch() const {
   const Layout& layout = workload_.layout;
   if (request_.global_batch % (workload_.batch.micro_batch * layout.dp) != 0)
     return PlanRule::kBatch;
-  if (layout.pp > 1 && workload_.num_micro_batches() < least_micro_batches(layout.schedule, layout.pp))
+  if (layout.pp > 1 &&
+      workload_.num_micro_batches() < least_micro_batches(layout.schedule, layout.pp))
     return PlanRule::kMicroBatches;
   return std::nullopt;
 }

@@ -99,9 +99,9 @@ struct SearchControl {
 };
 
 struct SearchResult {
-  std::int64_t searched = 0;           ///< layouts that were looked at
-  std::vector<PricedLayout> fitting;   ///< by number
-  std::optional<PricedLayout> nearest; ///< of those that do not fit, the smallest
+  std::int64_t searched = 0;            ///< layouts that were looked at
+  std::vector<PricedLayout> fitting;    ///< by number
+  std::optional<PricedLayout> nearest;  ///< of those that do not fit, the smallest
   RuleCounts rejected{};
   bool is_stopped = false;
 };

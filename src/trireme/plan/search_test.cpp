@@ -35,8 +35,7 @@ TEST(Search, ALayoutOfItsNumberIsTheOneThatWasPriced) {
   ASSERT_GT(result.fitting.size(), 100U);
   for (std::size_t i = 0; i < result.fitting.size(); i += 7) {
     const PricedLayout& each = result.fitting[i];
-    const Estimate again =
-        estimate(space.layout_of(each.number), request.cluster, request.profile);
+    const Estimate again = estimate(space.layout_of(each.number), request.cluster, request.profile);
     ASSERT_EQ(again.seconds.total(), each.step_seconds) << each.number;
     ASSERT_EQ(again.needed_bytes, each.needed_bytes) << each.number;
   }

@@ -95,8 +95,8 @@ SweepCell sweep_cell(const PlanRequest& request, const std::vector<PublishedRun>
       cell.chosen = run;
       least_seconds = predicted.step_seconds();
     }
-    if (cell.published && cell.published->tokens_per_second_per_device >=
-                              run.tokens_per_second_per_device) {
+    if (cell.published &&
+        cell.published->tokens_per_second_per_device >= run.tokens_per_second_per_device) {
       continue;
     }
     cell.published = run;

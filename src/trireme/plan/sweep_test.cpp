@@ -34,8 +34,7 @@ TEST(PublishedRuns, RefuseACellThatIsNoNumber) {
 
 TEST(Sweep, ShowsTheFastestPublishedRunOfTheCell) {
   const PlanRequest request = plan_request("8B", 8, 256, "nanotron");
-  const SweepCell cell =
-      sweep_cell(request, published_runs(parse_csv(kRuns, "runs"), "runs"), {});
+  const SweepCell cell = sweep_cell(request, published_runs(parse_csv(kRuns, "runs"), "runs"), {});
   ASSERT_TRUE(cell.published.has_value());
   EXPECT_EQ(cell.published->tokens_per_second_per_device, 6806.5);
   ASSERT_TRUE(cell.best.has_value());
