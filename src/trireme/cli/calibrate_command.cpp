@@ -141,7 +141,12 @@ void add_calibrate_command(CLI::App& app, Session& session) {
   command
       ->add_option("--minutes", arguments->minutes,
                    "time for whole rounds of all measurements; one round always runs (1)")
-      ->check(CLI::Range(0.0, 1440.0));
+      ->check(CLI::Range(0.0, 1440.0))
+      ->check([](const std::string& text) {
+        return text.find("nan") == std::string::npos && text.find("NaN") == std::string::npos
+                   ? std::string()
+                   : text + ": must be a number of minutes";
+      });
   command->footer(
       "Runs short training steps of small models on thread ranks and times each instruction, then\n"
       "collectives and messages between threads. A number is a median of all rounds; let nothing\n"

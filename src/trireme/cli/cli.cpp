@@ -92,6 +92,7 @@ int run_command(const std::vector<std::string>& arguments, Session& session) {
   add_program_command(app, session, split.overrides);
   add_generate_command(app, session);
   add_eval_command(app, session);
+  add_plan_command(app, session);
   add_simulate_command(app, session, split.overrides);
   add_predict_command(app, session);
   add_calibrate_command(app, session);
@@ -151,15 +152,14 @@ void add_unbuilt_commands(CLI::App& app) {
     const char* name;
     const char* purpose;
   };
-  for (const auto& [name, purpose] : {Unbuilt{"plan", "rank layouts for a model and a cluster"},
-                                      Unbuilt{"convert", "convert checkpoints and data sets"}}) {
+  for (const auto& [name, purpose] : {Unbuilt{"convert", "convert checkpoints and data sets"}}) {
     CLI::App* const command = app.add_subcommand(name, fmt::format("{} (not built yet)", purpose));
     command->allow_extras();
     command->footer(fmt::format("Example: none yet; trireme {} is refused.", name));
     command->callback([name = std::string(name)] {
       throw UsageError(
           fmt::format("[command line] {}: this command is not built yet; built are train, program, "
-                      "generate, eval, simulate, predict and calibrate",
+                      "generate, eval, plan, simulate, predict and calibrate",
                       name));
     });
   }

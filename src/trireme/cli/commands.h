@@ -23,11 +23,12 @@ void add_generate_command(CLI::App& app, Session& session);
 void add_eval_command(CLI::App& app, Session& session);
 void add_simulate_command(CLI::App& app, Session& session,
                           const std::vector<ConfigOverride>& overrides);
+void add_plan_command(CLI::App& app, Session& session);
 void add_predict_command(CLI::App& app, Session& session);
 void add_calibrate_command(CLI::App& app, Session& session);
 /// One line on session.err, whatever the message holds.
 void print_error(const Session& session, std::string message);
-/// plan, convert: refused by name.
+/// convert: refused by name.
 void add_unbuilt_commands(CLI::App& app);
 
 }  // namespace trireme

@@ -78,7 +78,7 @@ TEST_F(CommandTest, VersionNamesTheLibraryAndTheInstructionSet) {
 }
 
 TEST_F(CommandTest, HelpOfEachCommandHasAnExample) {
-  for (const std::string command : {"train", "program", "generate", "eval"}) {
+  for (const std::string command : {"train", "program", "generate", "eval", "plan", "predict"}) {
     SCOPED_TRACE(command);
     const CommandResult result = run(command + " --help");
     EXPECT_EQ(result.exit_code, 0);
@@ -95,10 +95,7 @@ TEST_F(CommandTest, UnknownOptionIsAUsageError) {
 }
 
 TEST_F(CommandTest, CommandsThatAreNotBuiltAreNamed) {
-  for (const std::string command : {"plan", "predict", "convert"}) {
-    SCOPED_TRACE(command);
-    expect_usage_error(command + " --gpus 8", command + ": this command is not built yet");
-  }
+  expect_usage_error("convert --gpus 8", "convert: this command is not built yet");
 }
 
 TEST_F(CommandTest, SimulatePricesABareSchedule) {

@@ -1,11 +1,14 @@
 // trireme predict
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
 #include <memory>
 #include <string>
 
 #include <fmt/format.h>
 
 #include "trireme/base/csv.h"
+#include "trireme/base/nearest.h"
 #include "trireme/checkpoint/file.h"
 #include "trireme/cli/commands.h"
 #include "trireme/cli/program_price.h"
@@ -26,6 +29,24 @@ struct PredictArguments {
   std::string output;
 };
 
+/// A column that nobody reads but that looks like one that is read.
+void note_mistyped(const CsvTable& cases, const Session& session) {
+  const auto& read = case_columns();
+  for (const std::string& name : cases.header) {
+    if (std::find(read.begin(), read.end(), name) != read.end()) continue;
+    std::string plain;
+    for (const char each : name) {
+      if (each != ' ') plain += static_cast<char>(std::tolower(static_cast<unsigned char>(each)));
+    }
+    const std::string_view nearest = nearest_name(plain, read);
+    constexpr std::size_t kLeastLength = 5;  // of names in which one letter may be wrong
+    const std::int64_t distance = edit_distance(plain, nearest);
+    if (distance == 0 || (distance == 1 && nearest.size() >= kLeastLength)) {
+      session.note(fmt::format("the column \"{}\" is not read; is it {}?", name, nearest));
+    }
+  }
+}
+
 void run_predict(const PredictArguments& arguments, const Session& session) {
   PredictRequest request{.cluster = read_cluster(arguments.cluster),
                          .framework = arguments.framework};
@@ -33,6 +54,7 @@ void run_predict(const PredictArguments& arguments, const Session& session) {
     request.price_programs = request.cluster.is_cpu ? program_prediction : predict_programs;
   }
   const CsvTable cases = parse_csv(read_text(arguments.cases, kMaxTableBytes), arguments.cases);
+  note_mistyped(cases, session);
   const CsvTable predicted = predict_table(cases, request);
   std::string text = csv_line(predicted.header);
   for (const std::vector<std::string>& row : predicted.rows) text += csv_line(row);

@@ -69,11 +69,14 @@ Prediction program_prediction(const PricedCase& row, const Cluster& cluster,
   const std::vector<std::int64_t>& bytes = price.arena_bytes;
   const double all = std::accumulate(bytes.begin(), bytes.end(), 0.0);
   const double busy = *std::max_element(price.busy_seconds.begin(), price.busy_seconds.end());
-  return {.step_seconds = price.step_seconds,
-          .first_stage_bytes = static_cast<double>(bytes.front()),
-          .peak_bytes = static_cast<double>(*std::max_element(bytes.begin(), bytes.end())),
-          .fits = all <= cluster.device.memory_bytes * cluster.node_devices,
-          .bubble_seconds = std::max(price.step_seconds - busy, 0.0)};
+  Prediction result{
+      .step_seconds = price.step_seconds,
+      .first_stage_bytes = static_cast<double>(bytes.front()),
+      .peak_bytes = static_cast<double>(*std::max_element(bytes.begin(), bytes.end())),
+      .fits = all <= cluster.device.memory_bytes * cluster.node_devices,
+      .bubble_seconds = std::max(price.step_seconds - busy, 0.0)};
+  split_by_kind(price.first_rank_bytes, result);
+  return result;
 }
 
 }  // namespace trireme

@@ -11,12 +11,19 @@
 
 #include "trireme/base/errors.h"
 #include "trireme/base/nearest.h"
+#include "trireme/base/units.h"
 #include "trireme/cost/known_models.h"
+#include "trireme/program/schedules/schedules.h"
 
 namespace trireme {
 namespace {
 
-constexpr std::int64_t kMaxDegree = 1'000'000;
+/// Bounds within which no product of sizes leaves 64 bits.
+constexpr std::int64_t kMaxLayers = 16384;
+constexpr std::int64_t kMaxWidth = 1 << 20;
+constexpr std::int64_t kMaxVocab = 1 << 24;
+constexpr std::int64_t kMaxCount = 1'000'000;
+constexpr std::int64_t kMaxSequences = 1'000'000'000'000;
 constexpr std::int64_t kDefaultHeadDim = 128;
 
 std::string lower(std::string_view text) {
@@ -40,24 +47,23 @@ class Row {
 
   /// Nothing for a blank cell.
   [[nodiscard]] std::optional<std::int64_t> count(std::string_view column,
-                                                  std::int64_t min = 1) const {
+                                                  std::int64_t max = kMaxCount) const {
     const std::string_view value = text(column);
     if (value.empty()) return std::nullopt;
     std::int64_t number = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-    if (error != std::errc{} || end != value.data() + value.size() || number < min ||
-        number > std::numeric_limits<std::int32_t>::max()) {
-      throw UsageError(fmt::format("{} = \"{}\": must be an integer >= {}", column, value, min));
+    if (error != std::errc{} || end != value.data() + value.size() || number < 1 || number > max) {
+      throw UsageError(
+          fmt::format("{} = \"{}\": must be an integer from 1 to {}", column, shown(value), max));
     }
     return number;
   }
 
-  [[nodiscard]] int degree(std::string_view column) const {
-    const std::int64_t value = count(column).value_or(1);
-    if (value > kMaxDegree) {
-      throw UsageError(fmt::format("{} = {}: must be at most {}", column, value, kMaxDegree));
-    }
-    return static_cast<int>(value);
+  /// A cell in a message: long ones are cut.
+  static std::string shown(std::string_view value) {
+    constexpr std::size_t kMostShown = 60;
+    return value.size() <= kMostShown ? std::string(value)
+                                      : std::string(value.substr(0, kMostShown)) + "...";
   }
 
   [[nodiscard]] std::optional<bool> flag(std::string_view column) const {
@@ -86,12 +92,20 @@ bool names_gated_family(std::string_view model) {
 }
 
 void override_sizes(const Row& row, ModelShape& shape) {
-  for (const auto& [column, member] :
-       {std::pair("layers", &ModelShape::layers), std::pair("hidden", &ModelShape::hidden),
-        std::pair("heads", &ModelShape::heads), std::pair("kv_heads", &ModelShape::kv_heads),
-        std::pair("head_dim", &ModelShape::head_dim), std::pair("ffn", &ModelShape::ffn),
-        std::pair("vocab", &ModelShape::vocab), std::pair("positions", &ModelShape::positions)}) {
-    if (const auto value = row.count(column)) shape.*member = *value;
+  struct Size {
+    std::string_view column;
+    std::int64_t ModelShape::*member;
+    std::int64_t max;
+  };
+  for (const auto& [column, member, max] :
+       {Size{"layers", &ModelShape::layers, kMaxLayers},
+        Size{"hidden", &ModelShape::hidden, kMaxWidth},
+        Size{"heads", &ModelShape::heads, kMaxWidth},
+        Size{"kv_heads", &ModelShape::kv_heads, kMaxWidth},
+        Size{"head_dim", &ModelShape::head_dim, kMaxWidth},
+        Size{"ffn", &ModelShape::ffn, kMaxWidth}, Size{"vocab", &ModelShape::vocab, kMaxVocab},
+        Size{"positions", &ModelShape::positions, kMaxVocab}}) {
+    if (const auto value = row.count(column, max)) shape.*member = *value;
   }
   if (const auto tied = row.flag("tied")) shape.is_tied = *tied;
   if (const auto gated = row.flag("gated")) shape.is_gated = *gated;
@@ -119,8 +133,8 @@ ModelShape shape_of_sizes(const Row& row, const CaseDefaults& defaults) {
   if (shape.ffn == 0) shape.ffn = 4 * shape.hidden;
   const bool has_gpt_sizes = is_plain_ffn && shape.kv_heads == shape.heads;
   if (!row.flag("gated")) {
-    shape.is_gated = names_gated_family(row.text("model")) || !is_plain_ffn ||
-                     (defaults.is_llama_like && !has_gpt_sizes);
+    shape.is_gated =
+        names_gated_family(row.text("model")) || defaults.is_llama_like || !has_gpt_sizes;
   }
   if (!row.flag("tied")) shape.is_tied = !shape.is_gated;
   shape.has_biases = !shape.is_gated;
@@ -181,11 +195,20 @@ int read_zero(std::string_view text, int otherwise) {
 void read_devices(const Row& row, const CaseDefaults& defaults, Layout& layout) {
   const auto gpus = row.count("gpus");
   const auto nodes = row.count("nodes");
+  if (gpus && nodes && div_ceil(*gpus, defaults.node_devices) != *nodes) {
+    throw UsageError(fmt::format("nodes = {} of {} devices, but gpus = {}; make them agree", *nodes,
+                                 defaults.node_devices, *gpus));
+  }
   const std::int64_t rest = std::int64_t{layout.pp} * layout.tp * layout.cp;
+  if (rest * layout.dp > kMaxCount) {
+    throw UsageError(fmt::format("pp {} x dp {} x cp {} x tp {}: more than {} devices", layout.pp,
+                                 layout.dp, layout.cp, layout.tp, kMaxCount));
+  }
   const std::int64_t devices = gpus    ? *gpus
                                : nodes ? *nodes * defaults.node_devices
                                        : rest * layout.dp;
-  if (row.text("dp").empty() && devices % rest == 0 && devices >= rest) {
+  if (row.text("dp").empty() && row.text("layout").empty() && devices % rest == 0 &&
+      devices >= rest) {
     layout.dp = static_cast<int>(devices / rest);
   }
   if (rest * layout.dp != devices) {
@@ -195,6 +218,22 @@ void read_devices(const Row& row, const CaseDefaults& defaults, Layout& layout) 
   }
 }
 
+/// A name, with ":chunks" where the schedule takes any.
+void read_schedule(std::string_view text, Layout& layout) {
+  if (text.empty()) return;
+  const std::string_view name = text.substr(0, text.find(':'));
+  const auto& kinds = schedule_kinds();
+  if (std::none_of(kinds.begin(), kinds.end(),
+                   [&](const ScheduleKind& kind) { return kind.name == name; })) {
+    std::vector<std::string_view> names;
+    for (const ScheduleKind& kind : kinds) names.push_back(kind.name);
+    throw UsageError(fmt::format("schedule = \"{}\": must be one of {}", Row::shown(text),
+                                 fmt::join(names, ", ")));
+  }
+  Batch ignored;
+  parse_layout_text(fmt::format("schedule={}", text), layout, ignored);
+}
+
 void read_layout(const Row& row, const CaseDefaults& defaults, Workload& workload) {
   Layout& layout = workload.layout;
   layout.zero = read_zero(row.text("zero"), defaults.zero);
@@ -202,13 +241,13 @@ void read_layout(const Row& row, const CaseDefaults& defaults, Workload& workloa
   for (const auto& [column, member] :
        {std::pair("pp", &Layout::pp), std::pair("dp", &Layout::dp), std::pair("cp", &Layout::cp),
         std::pair("tp", &Layout::tp)}) {
-    if (!row.text(column).empty()) layout.*member = row.degree(column);
+    if (!row.text(column).empty()) layout.*member = static_cast<int>(*row.count(column));
   }
   if (const auto chunks = row.count("vpp"); chunks && *chunks > 1) {
     layout.schedule = "interleaved";
     layout.chunks = static_cast<int>(*chunks);
   }
-  if (!row.text("schedule").empty()) layout.schedule = std::string(row.text("schedule"));
+  read_schedule(row.text("schedule"), layout);
   std::optional<bool> sp = row.flag("sp");
   read_recompute(row.text("recompute"), layout, sp);
   if (row.text("layout").empty() || sp) layout.sp = sp.value_or(defaults.sp) && layout.tp > 1;
@@ -217,11 +256,11 @@ void read_layout(const Row& row, const CaseDefaults& defaults, Workload& workloa
 
 void read_batch(const Row& row, const CaseDefaults& defaults, Workload& workload) {
   Batch& batch = workload.batch;
-  batch.seq = row.count("seq").value_or(defaults.seq);
+  batch.seq = row.count("seq", kMaxVocab).value_or(defaults.seq);
   if (const auto micro_batch = row.count("mbs")) batch.micro_batch = *micro_batch;
   const std::int64_t at_once = batch.micro_batch * workload.layout.dp;
   const auto accumulation = row.count("grad_acc");
-  batch.global_batch = row.count("gbs").value_or(at_once * accumulation.value_or(1));
+  batch.global_batch = row.count("gbs", kMaxSequences).value_or(at_once * accumulation.value_or(1));
   if (batch.global_batch % at_once != 0) {
     throw UsageError(fmt::format("gbs = {}: must be a multiple of mbs {} x dp {} = {}; use {}",
                                  batch.global_batch, batch.micro_batch, workload.layout.dp, at_once,
@@ -239,6 +278,10 @@ void check_sizes(const ModelShape& shape, const Layout& layout) {
   if (shape.heads % layout.tp != 0) {
     throw UsageError(fmt::format("tp = {}: must divide heads = {}; use {}", layout.tp, shape.heads,
                                  nearest_divisors(shape.heads, layout.tp)));
+  }
+  if (shape.heads % shape.kv_heads != 0) {
+    throw UsageError(fmt::format("kv_heads = {}: must divide heads = {}; use {}", shape.kv_heads,
+                                 shape.heads, nearest_divisors(shape.heads, shape.kv_heads)));
   }
   if (stages > shape.layers + 2) {
     throw UsageError(
@@ -285,6 +328,11 @@ PricedCase read_case(const CellReader& cell, const CaseDefaults& defaults) {
   read_layout(row, defaults, workload);
   read_batch(row, defaults, workload);
   check_sizes(workload.model, workload.layout);
+  if (workload.batch.seq % workload.layout.cp != 0) {
+    throw UsageError(fmt::format("seq = {}: must be a multiple of cp = {}; use {}",
+                                 workload.batch.seq, workload.layout.cp,
+                                 nearest_multiples(workload.batch.seq, workload.layout.cp)));
+  }
   result.spec = spec_of(workload.model, row.text("model"), workload.batch.seq);
   return result;
 }

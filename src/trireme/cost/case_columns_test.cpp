@@ -58,7 +58,8 @@ TEST(CaseColumns, SizesWithoutAModelAreAGptOfMegatron) {
                                {"seq", "1024"},
                                {"tp", "1"},
                                {"dp", "1"},
-                               {"pp", "2"}});
+                               {"pp", "2"}},
+                              {.is_llama_like = false});
   const ModelShape& model = row.workload.model;
   EXPECT_EQ(model.ffn, 4096);
   EXPECT_EQ(model.vocab, 50257);
@@ -104,8 +105,10 @@ TEST(CaseColumns, ZeroMayBeExplained) {
 }
 
 TEST(CaseColumns, BadCellsAreNamed) {
-  EXPECT_EQ(refusal({{"model", "1B"}, {"tp", "x"}}), "tp = \"x\": must be an integer >= 1");
-  EXPECT_EQ(refusal({{"model", "1B"}, {"tp", "0"}}), "tp = \"0\": must be an integer >= 1");
+  EXPECT_EQ(refusal({{"model", "1B"}, {"tp", "x"}}),
+            "tp = \"x\": must be an integer from 1 to 1000000");
+  EXPECT_EQ(refusal({{"model", "1B"}, {"tp", "0"}}),
+            "tp = \"0\": must be an integer from 1 to 1000000");
   EXPECT_EQ(refusal({{"model", "1B"}, {"zero", "4"}}), "zero = \"4\": must be 0, 1, 2 or 3");
   EXPECT_EQ(refusal({{"model", "nope"}}),
             "model = \"nope\": not known; give layers, hidden, heads, kv_heads, ffn, vocab");
@@ -117,6 +120,23 @@ TEST(CaseColumns, BadCellsAreNamed) {
   EXPECT_EQ(refusal({{"model", "1B"}, {"tp", "3"}}), "tp = 3: must divide heads = 32; use 2 or 4");
   EXPECT_EQ(refusal({{"model", "1B"}, {"precision", "int4"}}),
             "precision = \"int4\": must be bf16, fp16, fp8 or fp32");
+  EXPECT_EQ(refusal({{"model", "1B"}, {"nodes", "1"}, {"gpus", "16"}}),
+            "nodes = 1 of 8 devices, but gpus = 16; make them agree");
+  EXPECT_EQ(refusal({{"model", "1B"}, {"kv_heads", "7"}}),
+            "kv_heads = 7: must divide heads = 32; use 4 or 8");
+  EXPECT_EQ(refusal({{"model", "1B"}, {"cp", "8"}, {"seq", "4097"}}),
+            "seq = 4097: must be a multiple of cp = 8; use 4096 or 4104");
+  EXPECT_EQ(refusal({{"model", "1B"}, {"pp", "2"}, {"schedule", "1f1bb"}}).substr(0, 36),
+            "schedule = \"1f1bb\": must be one of n");
+}
+
+TEST(CaseColumns, SizesThatWouldLeaveSixtyFourBitsAreRefused) {
+  EXPECT_EQ(refusal({{"layers", "2000000000"}, {"hidden", "64"}}),
+            "layers = \"2000000000\": must be an integer from 1 to 16384");
+  EXPECT_EQ(refusal({{"layers", "2"}, {"hidden", "99999999999999999999"}}),
+            "hidden = \"99999999999999999999\": must be an integer from 1 to 1048576");
+  EXPECT_EQ(refusal({{"model", "1B"}, {"tp", "1000000"}, {"pp", "1000000"}}),
+            "pp 1000000 x dp 1 x cp 1 x tp 1000000: more than 1000000 devices");
 }
 
 }  // namespace

@@ -1,17 +1,39 @@
 #include "trireme/cost/estimate.h"
 
-#include <vector>
+#include <algorithm>
 
 #include "trireme/cost/memory.h"
-#include "trireme/cost/stages.h"
 #include "trireme/cost/step_time.h"
 
 namespace trireme {
 
-Estimate estimate(const Workload& workload, const Cluster& cluster, const Profile& profile) {
-  const std::vector<StageShare> shares = stage_shares(workload, profile.split);
+namespace {
+
+/// The profile where everything that is kept or moved in 16 bits takes 32, and parameters are their
+/// own masters.
+Profile in_fp32(Profile profile) {
+  constexpr double kBytes = 4;
+  constexpr double kMoments = 8;
+  for (double Profile::*const of_16_bits :
+       {&Profile::sequence_forward_bytes, &Profile::sequence_backward_bytes,
+        &Profile::hidden_forward_bytes, &Profile::hidden_backward_bytes,
+        &Profile::ffn_forward_bytes, &Profile::ffn_backward_bytes,
+        &Profile::transient_gradient_bytes, &Profile::kept_sequence_bytes, &Profile::kept_tp_bytes,
+        &Profile::kept_query_bytes, &Profile::kept_key_value_bytes, &Profile::kept_ffn_bytes,
+        &Profile::kept_gate_bytes, &Profile::kept_score_bytes, &Profile::kept_gathered_bytes}) {
+    profile.*of_16_bits *= 2;
+  }
+  profile.parameter_bytes = kBytes;
+  profile.parameter_wire_bytes = kBytes;
+  profile.optimizer_state_bytes = std::min(profile.optimizer_state_bytes, kMoments);
+  return profile;
+}
+
+}  // namespace
+
+Estimate estimate_memory(const Workload& workload, const Cluster& cluster, const Profile& profile,
+                         const std::vector<StageShare>& shares) {
   Estimate result;
-  result.seconds = step_seconds(workload, cluster, profile, shares);
   for (std::size_t i = 0; i < shares.size(); ++i) {
     const int rank = static_cast<int>(i);
     const StageBytes bytes = stage_bytes(workload, profile, shares[i], rank);
@@ -28,6 +50,16 @@ Estimate estimate(const Workload& workload, const Cluster& cluster, const Profil
   result.overhead_bytes = overhead_bytes(workload, profile);
   result.needed_bytes = result.fullest.total() * profile.allocator_factor + result.overhead_bytes;
   result.fits = result.needed_bytes <= cluster.device.memory_bytes;
+  return result;
+}
+
+Estimate estimate(const Workload& workload, const Cluster& cluster, const Profile& given) {
+  const bool is_fp32 = workload.precision == ComputePrecision::kFp32;
+  const Profile wide = is_fp32 ? in_fp32(given) : Profile{};
+  const Profile& profile = is_fp32 ? wide : given;
+  const std::vector<StageShare> shares = stage_shares(workload, profile.split);
+  Estimate result = estimate_memory(workload, cluster, profile, shares);
+  result.seconds = step_seconds(workload, cluster, profile, shares);
   return result;
 }
 

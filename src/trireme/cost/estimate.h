@@ -1,12 +1,11 @@
 // Memory and time of a layout in closed form.
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <string_view>
+#include <vector>
 
 #include "trireme/cost/cluster.h"
 #include "trireme/cost/profile.h"
+#include "trireme/cost/stages.h"
 #include "trireme/cost/workload.h"
 
 namespace trireme {
@@ -54,6 +53,11 @@ struct Estimate {
 
   bool operator==(const Estimate&) const = default;
 };
+
+/// What estimate() says of memory; seconds are left 0. `shares` as stage_shares() gives them.
+[[nodiscard]] Estimate estimate_memory(const Workload& workload, const Cluster& cluster,
+                                       const Profile& profile,
+                                       const std::vector<StageShare>& shares);
 
 /// At least 100,000 a second on one core (bench: BM_Estimate).
 [[nodiscard]] Estimate estimate(const Workload& workload, const Cluster& cluster,

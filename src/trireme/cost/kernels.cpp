@@ -8,9 +8,8 @@ namespace {
 
 constexpr double kAlignedElems = 8;  // 16 bytes of 16-bit values
 
-bool is_misaligned(double m, double n, double k) {
-  return std::fmod(m, kAlignedElems) != 0 || std::fmod(n, kAlignedElems) != 0 ||
-         std::fmod(k, kAlignedElems) != 0;
+bool is_aligned(double size) {
+  return std::fmod(size, kAlignedElems) == 0;
 }
 
 /// The best tile's efficiency times the share of multiprocessors that its waves keep busy.
@@ -27,17 +26,19 @@ double tile_efficiency(const Device& device, double m, double n) {
 
 }  // namespace
 
+double peak_flops_per_second(const Device& device, ComputePrecision precision) {
+  const double special = precision == ComputePrecision::kFp8    ? device.peak_fp8_flops_per_second
+                         : precision == ComputePrecision::kFp32 ? device.peak_fp32_flops_per_second
+                                                                : 0;
+  return special > 0 ? special : device.peak_flops_per_second;
+}
+
 double product_seconds(const Device& device, ComputePrecision precision, double m, double n,
                        double k) {
   const bool is_fp8 = precision == ComputePrecision::kFp8 && device.peak_fp8_flops_per_second > 0;
-  const bool is_fp32 =
-      precision == ComputePrecision::kFp32 && device.peak_fp32_flops_per_second > 0;
-  const double peak = is_fp8    ? device.peak_fp8_flops_per_second
-                      : is_fp32 ? device.peak_fp32_flops_per_second
-                                : device.peak_flops_per_second;
+  const double peak = peak_flops_per_second(device, precision);
   double efficiency = (is_fp8 ? device.product_efficiency_fp8 : device.product_efficiency) *
                       tile_efficiency(device, m, n) * k / (k + device.product_half_depth);
-  if (is_misaligned(m, n, k)) efficiency *= device.misaligned_efficiency;
   const double in_bytes = is_fp8 ? 1 : 2;
   return std::max(2 * m * n * k / (peak * efficiency),
                   bytes_seconds(device, in_bytes * (m * k + k * n) + 2 * m * n)) +
@@ -46,20 +47,28 @@ double product_seconds(const Device& device, ComputePrecision precision, double 
 
 ProductSeconds weight_product_seconds(const Device& device, ComputePrecision precision,
                                       double tokens, double outputs, double inputs) {
-  return {.forward = product_seconds(device, precision, tokens, outputs, inputs),
-          .backward = product_seconds(device, precision, tokens, inputs, outputs) +
-                      product_seconds(device, precision, outputs, inputs, tokens)};
+  // Rows of the weight and of its gradient; tokens are no row's length.
+  const double slower =
+      is_aligned(outputs) && is_aligned(inputs) ? 1 : 1 / device.misaligned_efficiency;
+  const double forward = product_seconds(device, precision, tokens, outputs, inputs);
+  const double input = product_seconds(device, precision, tokens, inputs, outputs);
+  const double weight = product_seconds(device, precision, outputs, inputs, tokens);
+  return {.forward = slower * forward, .backward = slower * (input + weight)};
 }
 
 double bytes_seconds(const Device& device, double bytes) {
   return bytes / (device.memory_bytes_per_second * device.memory_efficiency);
 }
 
-ProductSeconds fused_attention_seconds(const Device& device, double kernel_flops_per_second,
+ProductSeconds fused_attention_seconds(const Device& device, ComputePrecision precision,
+                                       double kernel_flops_per_second,
                                        const AttentionShape& shape) {
   constexpr double kBackwardFlops = 2.5;
   const double flops = 2 * shape.sequences * shape.seq * shape.seq * shape.heads * shape.head_dim;
-  const double of_device = device.peak_flops_per_second * device.attention_forward_efficiency;
+  const ComputePrecision wide =
+      precision == ComputePrecision::kFp8 ? ComputePrecision::kBf16 : precision;
+  const double of_device =
+      peak_flops_per_second(device, wide) * device.attention_forward_efficiency;
   const double forward =
       kernel_flops_per_second > 0 ? std::min(of_device, kernel_flops_per_second) : of_device;
   const double backward =

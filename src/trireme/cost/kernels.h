@@ -6,6 +6,9 @@
 
 namespace trireme {
 
+/// Of dense products in that precision; of bf16 where the device has no number of its own.
+[[nodiscard]] double peak_flops_per_second(const Device& device, ComputePrecision precision);
+
 /// y[m, n] = x[m, k] * w[k, n] on one device: its FLOPs at the efficiency of the best tile, which
 /// loses the idle multiprocessors of the last wave and, for small k, its prologue and epilogue
 /// (k / (k + half depth)); or its bytes where they take longer; and the floor of a kernel.
@@ -13,7 +16,7 @@ namespace trireme {
                                      double n, double k);
 
 /// Forward, gradient of the input and gradient of the weight of a product of `tokens` rows with a
-/// weight of `outputs` x `inputs`.
+/// weight of `outputs` x `inputs`, slower where one of the two is no multiple of 8.
 struct ProductSeconds {
   double forward = 0;
   double backward = 0;  ///< both gradients
@@ -36,6 +39,7 @@ struct AttentionShape {
 /// arXiv:2307.08691), at the device's efficiency or at `kernel_flops_per_second` forward, what the
 /// framework's kernel reaches, if that is less; 0 = no such limit.
 [[nodiscard]] ProductSeconds fused_attention_seconds(const Device& device,
+                                                     ComputePrecision precision,
                                                      double kernel_flops_per_second,
                                                      const AttentionShape& shape);
 /// Attention whose scores go through memory: two products forward, four backward, and

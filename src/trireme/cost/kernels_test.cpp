@@ -51,11 +51,22 @@ TEST(ProductSeconds, AThinProductIsBoundByItsBytes) {
                    2.0 * (8 * 32 + 32 * 16 + 8 * 16));
 }
 
-TEST(ProductSeconds, SizesThatAreNoMultiplesOfEightAreSlower) {
+TEST(WeightProductSeconds, RowsThatAreNoMultiplesOfEightAreSlower) {
   Device device = plain_device();
   device.misaligned_efficiency = 0.25;
-  EXPECT_GT(product_seconds(device, ComputePrecision::kBf16, 256, 511, 64),
-            3 * product_seconds(device, ComputePrecision::kBf16, 256, 512, 64));
+  const auto seconds = [&](double tokens, double outputs) {
+    return weight_product_seconds(device, ComputePrecision::kBf16, tokens, outputs, 512).forward;
+  };
+  EXPECT_DOUBLE_EQ(seconds(256, 511), 4 * seconds(256, 512) * 511 / 512 * 512 / 511);
+  EXPECT_LT(seconds(255, 512), 1.01 * seconds(256, 512));
+}
+
+TEST(FusedAttention, Fp32HasItsOwnPeak) {
+  Device device = plain_device();
+  device.peak_fp32_flops_per_second = 0.25;
+  const AttentionShape shape{.sequences = 2, .seq = 8, .heads = 3, .head_dim = 4};
+  EXPECT_DOUBLE_EQ(fused_attention_seconds(device, ComputePrecision::kFp32, 0, shape).forward,
+                   4 * fused_attention_seconds(device, ComputePrecision::kBf16, 0, shape).forward);
 }
 
 TEST(ProductSeconds, Fp8HasItsOwnPeak) {
@@ -68,7 +79,8 @@ TEST(ProductSeconds, Fp8HasItsOwnPeak) {
 
 TEST(FusedAttention, CausalFlopsAndTwoAndAHalfTimesThemBackward) {
   const AttentionShape shape{.sequences = 2, .seq = 8, .heads = 3, .head_dim = 4};
-  const ProductSeconds seconds = fused_attention_seconds(plain_device(), 0, shape);
+  const ProductSeconds seconds =
+      fused_attention_seconds(plain_device(), ComputePrecision::kBf16, 0, shape);
   const double flops = 2.0 * 2 * 8 * 8 * 3 * 4;
   EXPECT_DOUBLE_EQ(seconds.forward, flops / 0.5);
   EXPECT_DOUBLE_EQ(seconds.backward, 2.5 * flops / 0.4);
@@ -76,8 +88,10 @@ TEST(FusedAttention, CausalFlopsAndTwoAndAHalfTimesThemBackward) {
 
 TEST(FusedAttention, AKernelMayBeSlowerThanTheDevice) {
   const AttentionShape shape{.sequences = 2, .seq = 8, .heads = 3, .head_dim = 4};
-  const ProductSeconds of_device = fused_attention_seconds(plain_device(), 0, shape);
-  const ProductSeconds of_kernel = fused_attention_seconds(plain_device(), 0.25, shape);
+  const ProductSeconds of_device =
+      fused_attention_seconds(plain_device(), ComputePrecision::kBf16, 0, shape);
+  const ProductSeconds of_kernel =
+      fused_attention_seconds(plain_device(), ComputePrecision::kBf16, 0.25, shape);
   EXPECT_DOUBLE_EQ(of_kernel.forward, 2 * of_device.forward);
   EXPECT_DOUBLE_EQ(of_kernel.backward, 2 * of_device.backward);
 }

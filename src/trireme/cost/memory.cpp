@@ -9,20 +9,43 @@ bool keeps_scores(const Workload& workload, const Profile& profile) {
   return !profile.has_fused_attention && workload.layout.recompute == Recompute::kNone;
 }
 
-/// Full recomputation keeps the input of each layer, in 16 bits.
+/// Of an activation.
+double value_bytes(const Workload& workload) {
+  return workload.precision == ComputePrecision::kFp32 ? 4 : 2;
+}
+
+/// Full recomputation keeps the input of each layer.
 double input_bytes_per_token(const Workload& workload) {
-  constexpr double kInputBytes = 2;
   const double hidden = static_cast<double>(workload.model.hidden);
-  return kInputBytes * hidden / (workload.layout.sp ? workload.layout.tp : 1);
+  return value_bytes(workload) * hidden / (workload.layout.sp ? workload.layout.tp : 1);
+}
+
+/// What the gradients of a layer's weights are computed from: inputs and output gradients of its
+/// four products, and of its norms.
+double weight_half_bytes_per_token(const Workload& workload) {
+  constexpr double kHidden = 7;  // in: qkv, up; out: proj, down; norms: two gradients, one input
+  const ModelShape& model = workload.model;
+  const auto of_rank =
+      static_cast<double>(model.q_width() + model.ffn + model.qkv_width() + model.up_width());
+  const double sequence = kHidden * static_cast<double>(model.hidden);
+  return value_bytes(workload) *
+         (sequence / (workload.layout.sp ? workload.layout.tp : 1) + of_rank / workload.layout.tp);
 }
 
 double activation_bytes(const Workload& workload, const Profile& profile, const StageShare& share,
                         int rank) {
-  const double layers = share.layers * micro_batches_in_flight(workload, rank);
+  constexpr double kOwnHalf = 0.5;  // of the micro-batch whose backward pass runs
+  const double layers =
+      share.layers * (profile.has_frames_per_chunk ? micro_batches_in_frames(workload, rank)
+                                                   : micro_batches_in_flight(workload, rank));
   const double tokens = workload.micro_batch_tokens();
   const double kept = kept_bytes_per_token(workload, profile);
-  if (workload.layout.recompute != Recompute::kFull) return layers * tokens * kept;
-  return tokens * layers * input_bytes_per_token(workload);
+  const double halves = splits_backward(workload.layout)
+                            ? share.layers * (weight_halves_in_flight(workload, rank) + kOwnHalf) *
+                                  weight_half_bytes_per_token(workload)
+                            : 0;
+  if (workload.layout.recompute != Recompute::kFull) return tokens * (layers * kept + halves);
+  return tokens * (layers * input_bytes_per_token(workload) + halves);
 }
 
 /// The layer that is being recomputed.
@@ -52,14 +75,18 @@ double kept_bytes_per_token(const Workload& workload, const Profile& profile) {
   const double scores = keeps_scores(workload, profile)
                             ? profile.kept_score_bytes * static_cast<double>(workload.batch.seq)
                             : 0;
+  const bool drops = layout.recompute == Recompute::kSelective;
   const double of_rank =
       (layout.tp > 1 ? profile.kept_tp_bytes * hidden : 0) +
       profile.kept_query_bytes * static_cast<double>(model.q_width()) +
       2 * profile.kept_key_value_bytes * static_cast<double>(model.kv_heads * model.head_dim) +
-      (profile.kept_ffn_bytes + (model.is_gated ? profile.kept_gate_bytes : 0)) *
+      (profile.kept_ffn_bytes + (model.is_gated ? profile.kept_gate_bytes : 0) -
+       (drops ? profile.dropped_ffn_bytes : 0)) *
           static_cast<double>(model.ffn) +
       (profile.kept_head_bytes + scores) * static_cast<double>(model.heads);
-  return profile.kept_sequence_bytes * hidden / (layout.sp ? layout.tp : 1) + of_rank / layout.tp;
+  const double sequence =
+      (profile.kept_sequence_bytes - (drops ? profile.dropped_sequence_bytes : 0)) * hidden;
+  return sequence / (layout.sp ? layout.tp : 1) + of_rank / layout.tp;
 }
 
 StageBytes stage_bytes(const Workload& workload, const Profile& profile, const StageShare& share,

@@ -66,6 +66,34 @@ constexpr std::array kFields = {
     Field{"memory.usable_share", "1", &Profile::usable_share},
 };
 
+constexpr std::array kOptionalFields = {
+    Field{"memory.dropped_sequence_bytes", "B", &Profile::dropped_sequence_bytes},
+    Field{"memory.dropped_ffn_bytes", "B", &Profile::dropped_ffn_bytes},
+    Field{"band.low", "1", &Profile::band_low},
+    Field{"band.high", "1", &Profile::band_high},
+};
+
+/// The rule of a number: shares are at most 1, the exponent keeps the maximum smooth, and nothing
+/// is so large that times and bytes leave what a double can hold.
+QuantityRule rule_of(const Field& field, bool is_optional) {
+  QuantityRule rule{.key = field.key, .unit = field.unit, .max = 1e18, .is_optional = is_optional};
+  for (double Profile::*const share :
+       {&Profile::tp_exposed, &Profile::cp_exposed, &Profile::replicated_overlap,
+        &Profile::sharded_overlap, &Profile::usable_share}) {
+    if (field.member == share) rule.max = 1;
+  }
+  if (field.member == &Profile::host_exponent) {
+    rule.min = 0.5;
+    rule.max = 100;
+  }
+  if (field.member == &Profile::allocator_factor) {
+    rule.min = 1;
+    rule.max = 10;
+  }
+  if (field.unit == "s") rule.max = 3600;
+  return rule;
+}
+
 bool is_yes(const QuantityFile& file, std::string_view key) {
   return file.text(key) == "yes";
 }
@@ -80,21 +108,26 @@ StageSplit split_of(std::string_view name) {
 const QuantityRules& profile_rules() {
   static const QuantityRules rules = [] {
     const std::vector<std::string_view> yes_or_no = {"yes", "no"};
-    QuantityRules result{.what = "profile",
-                         .texts = {{.key = "name"},
-                                   {.key = "on_a100", .is_optional = true},
-                                   {.key = "split", .words = {"even", "cumulative", "balanced"}},
-                                   {.key = "sequence_parallel", .words = yes_or_no},
-                                   {.key = "zero", .words = {"0", "1", "2", "3"}},
-                                   {.key = "family", .words = {"llama", "gpt"}},
-                                   {.key = "fused_attention", .words = yes_or_no},
-                                   {.key = "scatters_gradients", .words = yes_or_no},
-                                   {.key = "scatters_messages", .words = yes_or_no},
-                                   {.key = "gathers_inputs_again", .words = yes_or_no}},
-                         .quantities = {},
-                         .tables = {}};
+    QuantityRules result{
+        .what = "profile",
+        .texts = {{.key = "name"},
+                  {.key = "on_a100", .is_optional = true},
+                  {.key = "split", .words = {"even", "cumulative", "balanced"}},
+                  {.key = "sequence_parallel", .words = yes_or_no},
+                  {.key = "zero", .words = {"0", "1", "2", "3"}},
+                  {.key = "family", .words = {"llama", "gpt"}},
+                  {.key = "fused_attention", .words = yes_or_no},
+                  {.key = "scatters_gradients", .words = yes_or_no},
+                  {.key = "scatters_messages", .words = yes_or_no},
+                  {.key = "gathers_inputs_again", .words = yes_or_no},
+                  {.key = "frames_per_chunk", .words = yes_or_no, .is_optional = true}},
+        .quantities = {},
+        .tables = {}};
     for (const Field& field : kFields) {
-      result.quantities.push_back({.key = field.key, .unit = field.unit});
+      result.quantities.push_back(rule_of(field, false));
+    }
+    for (const Field& field : kOptionalFields) {
+      result.quantities.push_back(rule_of(field, true));
     }
     return result;
   }();
@@ -112,7 +145,12 @@ Profile profile_of(QuantityFile file) {
   result.scatters_gradients = is_yes(file, "scatters_gradients");
   result.scatters_messages = is_yes(file, "scatters_messages");
   result.gathers_inputs_again = is_yes(file, "gathers_inputs_again");
+  result.has_frames_per_chunk =
+      file.texts.contains("frames_per_chunk") && is_yes(file, "frames_per_chunk");
   for (const Field& field : kFields) result.*field.member = file.value(field.key);
+  for (const Field& field : kOptionalFields) {
+    result.*field.member = file.value_or(field.key, result.*field.member);
+  }
   result.file = std::move(file);
   return result;
 }

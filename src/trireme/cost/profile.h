@@ -30,6 +30,7 @@ struct Profile {
   bool scatters_gradients = true;  ///< ZeRO-1 and up reduce-scatter them, instead of all-reducing
   bool scatters_messages = false;  ///< between nodes each tp rank sends its part, also without sp
   bool gathers_inputs_again = false;  ///< two more gathers per layer's backward pass under sp
+  bool has_frames_per_chunk = false;  ///< memory in which each chunk has a place of its own
 
   // Bytes that the device's memory moves for one layer of a micro-batch, forward and backward.
   double element_factor = 1;          ///< on all of the following, for kernels that are not fused
@@ -78,6 +79,8 @@ struct Profile {
   double kept_key_value_bytes = 0;       ///< per token and width of keys (and as many of values)
   double kept_ffn_bytes = 0;             ///< per token and ffn of the rank
   double kept_gate_bytes = 0;            ///< more, when gated
+  double dropped_sequence_bytes = 0;     ///< of the former, by selective recomputation of norms
+  double dropped_ffn_bytes = 0;          ///< and of the activation function
   double kept_head_bytes = 0;            ///< per token and head of the rank: log-sum-exp
   double kept_score_bytes = 0;           ///< per score of plain attention
   double kept_gathered_bytes = 0;        ///< per token and hidden, the other ranks' parts of inputs
@@ -87,6 +90,10 @@ struct Profile {
   double communicator_bytes = 0;         ///< for each axis that communicates
   double allocator_factor = 1;           ///< reserved by allocated
   double usable_share = 1;               ///< of the device's memory, for what is optional
+
+  // Measured seconds of a step by predicted ones: 8 of 10 published runs lie between.
+  double band_low = 0;  ///< 0 = no published runs
+  double band_high = 0;
 
   QuantityFile file;  ///< every number with its source
 };

@@ -104,15 +104,44 @@ double micro_batches_in_flight(const Workload& workload, int rank) {
   const int chunks = chunks_of(layout);
   if (is_named(layout, "gpipe") || is_named(layout, "breadth-first")) return all;
   if (is_named(layout, "zb-h2")) return std::min(all, 2 * pp - 1);
-  if (is_named(layout, "zb")) return std::min(all, pp);
+  if (is_named(layout, "zb-v")) return std::min(all, pp - rank / 2.0);
   if (is_named(layout, "dualpipe")) return std::min(all, pp + 1);
   if (chunks == 1) return std::min(all, pp - rank);
   return std::min(all, (2 * (pp - rank - 1) + (chunks - 1) * pp + 1) / chunks);
 }
 
+double micro_batches_in_frames(const Workload& workload, int rank) {
+  const Layout& layout = workload.layout;
+  if (layout.pp == 1 || !is_named(layout, "interleaved"))
+    return micro_batches_in_flight(workload, rank);
+  // In groups of pp micro-batches: forwards done before the first backward of a chunk, which belong
+  // to the chunk in the first or in the second group.
+  const int pp = layout.pp;
+  const int chunks = chunks_of(layout);
+  const std::int64_t all = workload.num_micro_batches();
+  std::int64_t frames = 0;
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    const int done = 2 * (pp - 1 - rank) + (2 * chunks - 2 - chunk) * pp + 1;
+    const int of_first = std::clamp(done - chunk * pp, 0, pp);
+    const int of_second = std::clamp(done - (chunks + chunk) * pp, 0, pp);
+    frames += std::min<std::int64_t>(all, of_first + of_second);
+  }
+  return static_cast<double>(frames) / chunks;
+}
+
+bool splits_backward(const Layout& layout) {
+  return layout.pp > 1 && is_named(layout, "zb");
+}
+
+double weight_halves_in_flight(const Workload& workload, int rank) {
+  if (!splits_backward(workload.layout) || is_named(workload.layout, "zb-h2")) return 0;
+  const auto all = static_cast<double>(workload.num_micro_batches());
+  return std::min<double>(all, rank);
+}
+
 double bubble_share(const Layout& layout) {
-  if (is_named(layout, "zb-h2") || is_named(layout, "zb-v")) return 0;
-  if (is_named(layout, "zb-h1")) return 1.0 / 3.0;
+  if (is_named(layout, "zb-v")) return 1.0 / 6.0;
+  if (is_named(layout, "zb-h")) return 1.0 / 3.0;
   if (is_named(layout, "dualpipe")) return 1.0 / 6.0;
   return 1.0 / chunks_of(layout);
 }

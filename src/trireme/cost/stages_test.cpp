@@ -1,8 +1,13 @@
 #include "trireme/cost/stages.h"
 
+#include <algorithm>
+#include <string>
+
 #include <gtest/gtest.h>
 
 #include "trireme/cost/known_models.h"
+#include "trireme/program/schedules/schedules.h"
+#include "trireme/program/schedules/virtual_clock.h"
 
 namespace trireme {
 namespace {
@@ -73,15 +78,44 @@ TEST(MicroBatchesInFlight, BySchedule) {
   EXPECT_EQ(in_flight("zb-h1", 0, 0, 8), 4);
   EXPECT_EQ(in_flight("zb-h2", 0, 0, 8), 7);
   EXPECT_EQ(in_flight("zb-v", 0, 0, 8), 4);
+  EXPECT_EQ(in_flight("zb-v", 0, 3, 8), 2.5);
   EXPECT_DOUBLE_EQ(in_flight("interleaved", 3, 0, 8), 4 + 3.0 / 3);
 }
 
-TEST(BubbleShare, BySchedule) {
-  EXPECT_EQ(bubble_share({.pp = 4, .schedule = "1f1b"}), 1);
-  EXPECT_EQ(bubble_share({.pp = 4, .schedule = "interleaved", .chunks = 4}), 0.25);
-  EXPECT_DOUBLE_EQ(bubble_share({.pp = 4, .schedule = "zb-h1"}), 1.0 / 3);
-  EXPECT_EQ(bubble_share({.pp = 4, .schedule = "zb-v"}), 0);
+struct ScheduleCase {
+  const char* name;
+  int chunks;
+  int micro_batches;
+};
+
+/// Idle time of the busiest rank in units of (pp - 1) forwards and backwards of a stage.
+double simulated_share(const ScheduleCase& one, int pp) {
+  const Schedule schedule = make_schedule(
+      one.name, {.ranks = pp, .chunks = one.chunks, .micro_batches = one.micro_batches});
+  const ScheduleTimes times = run_virtual_clock(schedule, {});
+  const double busy = *std::max_element(times.busy.begin(), times.busy.end());
+  return (times.makespan - busy) / (busy / one.micro_batches) / (pp - 1);
 }
+
+class BubbleShare : public testing::TestWithParam<ScheduleCase> {};
+
+TEST_P(BubbleShare, IsWhatTheVirtualClockLeavesIdle) {
+  constexpr int kStages = 8;
+  const Layout layout{.pp = kStages, .schedule = GetParam().name, .chunks = GetParam().chunks};
+  EXPECT_NEAR(bubble_share(layout), simulated_share(GetParam(), kStages), 1e-9);
+}
+
+INSTANTIATE_TEST_SUITE_P(Schedules, BubbleShare,
+                         testing::Values(ScheduleCase{"gpipe", 1, 8}, ScheduleCase{"1f1b", 1, 8},
+                                         ScheduleCase{"interleaved", 2, 8},
+                                         ScheduleCase{"interleaved", 5, 16},
+                                         ScheduleCase{"zb-h1", 1, 8}, ScheduleCase{"zb-h2", 1, 15},
+                                         ScheduleCase{"zb-v", 2, 16}),
+                         [](const auto& each) {
+                           std::string name = each.param.name;
+                           std::erase(name, '-');
+                           return name + std::to_string(each.param.chunks);
+                         });
 
 }  // namespace
 }  // namespace trireme

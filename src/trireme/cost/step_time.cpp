@@ -101,7 +101,8 @@ ProductSeconds StepPricer::attention() const {
                              .head_dim = static_cast<double>(model_.head_dim)};
   ProductSeconds seconds =
       profile_.has_fused_attention
-          ? fused_attention_seconds(device_, profile_.attention_flops_per_second, shape)
+          ? fused_attention_seconds(device_, workload_.precision,
+                                    profile_.attention_flops_per_second, shape)
           : plain_attention_seconds(device_, workload_.precision, shape,
                                     profile_.score_forward_bytes * profile_.element_factor,
                                     profile_.score_backward_bytes * profile_.element_factor);
@@ -162,7 +163,10 @@ LayerSeconds StepPricer::layer() const {
   result.backward = products.backward + core.backward + elements.backward;
   const bool is_full = layout_.recompute == Recompute::kFull;
   if (is_full) result.backward += result.forward;
-  if (layout_.recompute == Recompute::kSelective) result.backward += core.forward;
+  if (layout_.recompute == Recompute::kSelective) {
+    // The attention core (Korthikanti et al. 2022), or norms and activation functions.
+    result.backward += profile_.dropped_ffn_bytes > 0 ? elements.forward : core.forward;
+  }
   const double collectives = layout_.tp == 1 ? 0 : 4 + (is_full ? 2 : 0);
   const double again = layout_.sp && profile_.gathers_inputs_again ? 1 : 0;
   result.tp = (collectives + again) * tp_collective();

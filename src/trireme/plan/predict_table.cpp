@@ -12,6 +12,7 @@
 
 #include "trireme/base/errors.h"
 #include "trireme/cost/estimate.h"
+#include "trireme/cost/kernels.h"
 
 namespace trireme {
 namespace {
@@ -70,16 +71,15 @@ class Sites {
   std::map<std::string, Site> known_;
 };
 
-double peak_flops_per_second(const Cluster& cluster, ComputePrecision precision) {
-  const Device& device = cluster.device;
-  const double special = precision == ComputePrecision::kFp8    ? device.peak_fp8_flops_per_second
-                         : precision == ComputePrecision::kFp32 ? device.peak_fp32_flops_per_second
-                                                                : 0;
-  return special > 0 ? special : device.peak_flops_per_second;
-}
-
 std::vector<std::string> cells_of(const PricedCase& row, const Cluster& cluster,
                                   const Prediction& prediction) {
+  if (!std::isfinite(prediction.step_seconds) || prediction.step_seconds <= 0 ||
+      !std::isfinite(prediction.peak_bytes)) {
+    throw UsageError(
+        fmt::format("the numbers of {} and of the framework give {} s and {} bytes: neither can "
+                    "be; correct them",
+                    cluster.name, prediction.step_seconds, prediction.peak_bytes));
+  }
   const Workload& workload = row.workload;
   const double tokens = static_cast<double>(workload.batch.tokens_per_step()) /
                         (prediction.step_seconds * workload.layout.world());
@@ -87,7 +87,7 @@ std::vector<std::string> cells_of(const PricedCase& row, const Cluster& cluster,
   return {fmt::format("{:.6g}", prediction.step_seconds),
           fmt::format("{:.6g}", tokens),
           fmt::format("{:.6g}", flops / 1e12),
-          fmt::format("{:.5g}", flops / peak_flops_per_second(cluster, workload.precision)),
+          fmt::format("{:.5g}", flops / peak_flops_per_second(cluster.device, workload.precision)),
           fmt::format("{}", prediction.first_stage_bytes / kGib),
           fmt::format("{}", prediction.peak_bytes / kGib),
           prediction.fits ? "1" : "0",

@@ -18,6 +18,7 @@ ProgramPrice price_layout(const BuildRequest& request, int threads_per_rank,
   ProgramPrice price;
   std::vector<Program> trained;
   for (RankPrograms& rank : make_ready(std::move(programs), threads_per_rank)) {
+    if (price.arena_bytes.empty()) price.first_rank_bytes = rank.placement.kind_bytes;
     price.arena_bytes.push_back(rank.placement.arena_bytes);
     trained.push_back(std::move(rank.programs.front()));
   }

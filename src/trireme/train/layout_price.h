@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "trireme/cost/cluster.h"
+#include "trireme/program/place.h"
 #include "trireme/program/program.h"
 
 namespace trireme {
@@ -14,6 +15,7 @@ struct ProgramPrice {
   std::vector<double> busy_seconds = {};  ///< by rank: in which it computes
   /// By rank; as the trainer allocates without evaluation.
   std::vector<std::int64_t> arena_bytes = {};
+  KindBytes first_rank_bytes{};  ///< of rank 0, by kind
 };
 
 /// Builds, verifies and places the training programs of all ranks of `request` (whose rank is

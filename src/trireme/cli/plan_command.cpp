@@ -1,0 +1,356 @@
+// trireme plan
+#include <CLI/CLI.hpp>
+#include <array>
+#include <charconv>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "trireme/base/csv.h"
+#include "trireme/base/errors.h"
+#include "trireme/checkpoint/file.h"
+#include "trireme/cli/commands.h"
+#include "trireme/cli/plan_text.h"
+#include "trireme/cli/signals.h"
+#include "trireme/cli/validators.h"
+#include "trireme/cost/known_models.h"
+
+namespace trireme {
+namespace {
+
+struct PlanArguments {
+  std::string model;
+  std::string cluster;
+  std::string framework = "trireme";
+  std::string precision = "bf16";
+  int nodes = 0;
+  int gpus = 0;
+  std::int64_t global_batch = 0;
+  std::int64_t seq = 0;
+  PlanLimits limits;
+  std::string recompute;
+  std::string schedule;
+  int zero = -1;
+  int sp = -1;
+  double memory_gib = 0;
+  std::size_t top = 10;
+  int threads = 0;
+  bool is_json = false;
+  bool is_csv = false;
+  bool explains = false;
+  std::string pareto;
+  double tokens = 0;
+  double mtbf_hours = 0;
+  FailureModel failures{.checkpoint_seconds = 60};
+  std::string sweep;
+};
+
+[[noreturn]] void refuse(std::string_view option, std::string_view value, std::string_view rest) {
+  throw UsageError(fmt::format("[command line] {} {}: {}", option, value, rest));
+}
+
+template <typename Enum, std::size_t kCount>
+Enum choice(std::string_view option, const std::string& value, std::string_view (*name_of)(Enum)) {
+  std::array<std::string_view, kCount> names;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    names.at(i) = name_of(static_cast<Enum>(i));
+    if (value == names.at(i)) return static_cast<Enum>(i);
+  }
+  refuse(option, value, fmt::format("must be one of {}; use {}", fmt::join(names, ", "), names[0]));
+}
+
+PlanLimits limits_of(const PlanArguments& arguments) {
+  PlanLimits limits = arguments.limits;
+  if (arguments.zero >= 0) limits.zero = arguments.zero;
+  if (arguments.sp >= 0) limits.sp = arguments.sp == 1;
+  if (!arguments.recompute.empty())
+    limits.recompute = choice<Recompute, 3>("--recompute", arguments.recompute, recompute_name);
+  const std::size_t colon = arguments.schedule.find(':');
+  limits.schedule = arguments.schedule.substr(0, colon);
+  if (colon == std::string::npos) return limits;
+  const std::string chunks = arguments.schedule.substr(colon + 1);
+  const auto [end, error] =
+      std::from_chars(chunks.data(), chunks.data() + chunks.size(), limits.chunks);
+  if (error != std::errc{} || end != chunks.data() + chunks.size() || limits.chunks < 2)
+    refuse("--schedule", arguments.schedule, "chunks must be 2 or more; use interleaved:2");
+  return limits;
+}
+
+/// Without devices.
+PlanRequest request_of(const PlanArguments& arguments, const std::string& model) {
+  PlanRequest request{
+      .model_name = model, .model = {}, .cluster = read_cluster(arguments.cluster), .profile = {}};
+  const auto shape = known_model(model);
+  if (!shape) {
+    refuse("--model", model,
+           fmt::format("not known; use one of {}, or PATH.toml", known_model_names()));
+  }
+  request.model = *shape;
+  request.spec = known_spec(model);
+  request.profile = read_profile(arguments.framework, request.cluster);
+  request.seq = arguments.seq;
+  request.global_batch = arguments.global_batch;
+  request.precision =
+      choice<ComputePrecision, 4>("--precision", arguments.precision, precision_name);
+  request.limits = limits_of(arguments);
+  constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
+  if (arguments.memory_gib > 0) request.cluster.device.memory_bytes = arguments.memory_gib * kGib;
+  return request;
+}
+
+/// Of the search, on a terminal.
+class SearchProgress {
+ public:
+  explicit SearchProgress(const Session& session) : session_(session) {}
+  ~SearchProgress() {
+    if (is_open_) write("\r\x1b[K");
+  }
+  SearchProgress(const SearchProgress&) = delete;
+  SearchProgress& operator=(const SearchProgress&) = delete;
+
+  void show(std::size_t done, std::size_t total) {
+    const std::size_t percent = 100 * done / total;
+    if (!session_.is_terminal || percent == percent_) return;
+    percent_ = percent;
+    is_open_ = true;
+    write(fmt::format("\rsearching  {} %", percent));
+  }
+
+ private:
+  void write(const std::string& text) const {
+    std::fwrite(text.data(), 1, text.size(), session_.err);
+    std::fflush(session_.err);
+  }
+  const Session& session_;
+  std::size_t percent_ = 101;
+  bool is_open_ = false;
+};
+
+PlanOptions options_of(const PlanArguments& arguments, const StopSignals& signals,
+                       SearchProgress& progress) {
+  PlanOptions options;
+  options.top = arguments.top;
+  options.has_pareto = !arguments.pareto.empty();
+  options.control.threads = arguments.threads;
+  options.control.stop = &signals.number();
+  options.control.progress = [&progress](std::size_t done, std::size_t total) {
+    progress.show(done, total);
+  };
+  return options;
+}
+
+PlanQuestions questions_of(const PlanArguments& arguments) {
+  constexpr double kHour = 3600;
+  PlanQuestions questions{.tokens = arguments.tokens};
+  if (arguments.mtbf_hours > 0) {
+    questions.failures = arguments.failures;
+    questions.failures->mtbf_seconds = arguments.mtbf_hours * kHour;
+  }
+  return questions;
+}
+
+struct Answer {
+  Plan plan;
+  std::optional<Explanation> explanation = {};
+  std::optional<int> nodes_that_fit = {};
+  std::string refusal = {};  ///< where not even the rules leave a layout
+};
+
+std::string answer_text(const PlanRequest& request, const Answer& answer,
+                        const PlanQuestions& questions) {
+  const Plan& plan = answer.plan;
+  std::string text = request_text(request) + counts_text(plan) + "\n";
+  if (plan.is_stopped) text += "stopped by a signal: the best so far\n";
+  if (plan.layouts.empty()) {
+    return text + (plan.nearest ? nearest_text(request, *plan.nearest, answer.nodes_that_fit)
+                                : answer.refusal + "\n");
+  }
+  text += layouts_text(request, plan.layouts, questions);
+  if (!plan.pareto.empty()) {
+    text += "\nless memory for more time, nothing better in both (memory in closed form)\n" +
+            layouts_text(request, plan.pareto, questions);
+  }
+  if (questions.failures)
+    text += "\n" + goodput_text(*questions.failures, plan.layouts.front().step_seconds());
+  if (answer.explanation) text += "\n" + explanation_text(request, plan, *answer.explanation);
+  return text;
+}
+
+void run_plan(const PlanArguments& arguments, Session& session) {
+  PlanRequest request = request_of(arguments, arguments.model);
+  request.devices =
+      arguments.gpus > 0 ? arguments.gpus : arguments.nodes * request.cluster.node_devices;
+  check_request(request);
+  const PlanQuestions questions = questions_of(arguments);
+  const StopSignals signals;
+  SearchProgress progress(session);
+  const PlanOptions options = options_of(arguments, signals, progress);
+  Answer answer{.plan = make_plan(request, options)};
+  const Plan& plan = answer.plan;
+  const bool is_stopped = signals.number().load() != 0;
+  if (plan.layouts.empty() && plan.nearest && !is_stopped)
+    answer.nodes_that_fit = nodes_that_fit(request, options);
+  if (plan.layouts.empty() && !plan.nearest)
+    answer.refusal = "no layout: " + impossible_because(request, plan);
+  if (arguments.explains && !plan.layouts.empty() && !is_stopped)
+    answer.explanation = explain(request, plan, options);
+  if (arguments.is_json) {
+    session.print(plan_json(request, plan, questions, answer.explanation));
+    if (!answer.refusal.empty()) print_error(session, "[plan] " + answer.refusal);
+  } else if (arguments.is_csv) {
+    session.print(plan_csv(request, plan.layouts));
+  } else {
+    session.print(answer_text(request, answer, questions));
+  }
+  constexpr int kSignalBase = 128, kNothingFits = 1;
+  if (plan.layouts.empty()) session.exit_code = kNothingFits;
+  if (const int number = signals.number().load(); number != 0)
+    session.exit_code = kSignalBase + number;
+}
+
+/// The Playbook's models and nodes, one million tokens a step.
+void run_sweep(PlanArguments arguments, const Session& session) {
+  constexpr std::int64_t kMaxTableBytes = std::int64_t{1} << 26;
+  constexpr std::array kModels = {"1B", "3B", "8B", "80B"};
+  constexpr std::array kNodes = {1, 2, 4, 8, 16, 32, 64};
+  if (arguments.global_batch == 0) arguments.global_batch = 256;
+  if (arguments.seq == 0) arguments.seq = 4096;
+  const auto runs = published_runs(
+      parse_csv(read_text(arguments.sweep, kMaxTableBytes), arguments.sweep), arguments.sweep);
+  const StopSignals signals;
+  SearchProgress progress(session);
+  const PlanOptions options = options_of(arguments, signals, progress);
+  std::vector<SweepCell> cells;
+  for (const char* const model : kModels) {
+    PlanRequest request = request_of(arguments, model);
+    for (const int nodes : kNodes) {
+      if (signals.number().load() != 0) break;
+      request.devices = nodes * request.cluster.node_devices;
+      check_request(request);
+      cells.push_back(sweep_cell(request, runs, options));
+    }
+  }
+  session.print(fmt::format(
+      "{} on {}: {} sequences of {} tokens a step. \"choice\" is what the published run that is "
+      "predicted to be fastest has measured, by the fastest.\n",
+      arguments.framework, arguments.cluster, arguments.global_batch, arguments.seq));
+  session.print(sweep_text(cells));
+}
+
+void add_request_options(CLI::App& command, PlanArguments& arguments) {
+  command.add_option("--model", arguments.model, "name of a model, or PATH.toml")
+      ->check(non_empty("model"));
+  command.add_option("--cluster", arguments.cluster, "name of a cluster, or PATH.toml")
+      ->required()
+      ->check(non_empty("cluster"));
+  CLI::Option* const nodes = command.add_option("--nodes", arguments.nodes, "nodes of the cluster")
+                                 ->check(CLI::PositiveNumber);
+  command.add_option("--gpus", arguments.gpus, "devices, instead of whole nodes")
+      ->check(CLI::PositiveNumber)
+      ->excludes(nodes);
+  command.add_option("--global-batch", arguments.global_batch, "sequences of a step")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--seq", arguments.seq, "tokens of a sequence")->check(CLI::PositiveNumber);
+  command.add_option("--framework", arguments.framework,
+                     "name of a profile, or PATH.toml (trireme)");
+  command.add_option("--precision", arguments.precision, "bf16, fp16, fp8 or fp32 (bf16)");
+}
+
+void add_limit_options(CLI::App& command, PlanArguments& arguments) {
+  PlanLimits& limits = arguments.limits;
+  const auto degree = [&](const char* name, int& target, const char* text) {
+    command.add_option(name, target, text)->check(CLI::PositiveNumber);
+  };
+  degree("--tp", limits.tp, "fix tensor parallelism");
+  degree("--cp", limits.cp, "fix context parallelism");
+  degree("--pp", limits.pp, "fix the stages of the pipeline");
+  degree("--dp", limits.dp, "fix the replicas");
+  degree("--max-tp", limits.max_tp, "most tensor parallelism");
+  degree("--max-cp", limits.max_cp, "most context parallelism");
+  degree("--max-pp", limits.max_pp, "most stages");
+  command.add_option("--mbs", limits.micro_batch, "fix the sequences of a micro-batch")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--max-mbs", limits.max_micro_batch, "most sequences of a micro-batch")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--zero", arguments.zero, "fix the ZeRO stage")->check(CLI::Range(0, 3));
+  command.add_option("--sp", arguments.sp, "fix sequence parallelism, 0 or 1")
+      ->check(CLI::Range(0, 1));
+  command.add_option("--schedule", arguments.schedule, "fix the schedule, NAME or NAME:CHUNKS");
+  command.add_option("--recompute", arguments.recompute, "fix it: none, selective or full");
+  command
+      .add_option("--memory-gib", arguments.memory_gib, "memory of a device, instead of its own")
+      ->check(CLI::PositiveNumber);
+}
+
+void add_answer_options(CLI::App& command, PlanArguments& arguments) {
+  command.add_option("--top", arguments.top, "layouts to offer (10)")->check(CLI::Range(1, 1000));
+  CLI::Option* const json = command.add_flag("--json", arguments.is_json, "print JSON");
+  command.add_flag("--csv", arguments.is_csv, "print a table that trireme predict reads")
+      ->excludes(json);
+  command.add_flag("--explain", arguments.explains,
+                   "say why: what binds, why the runner-up loses, what changes would bring");
+  command.add_option("--pareto", arguments.pareto, "also the layouts that trade one for the other")
+      ->check(CLI::IsMember({"memory,throughput"}));
+  command.add_option("--tokens", arguments.tokens, "of the whole training, for GPU-hours")
+      ->check(CLI::PositiveNumber);
+  command
+      .add_option("--mtbf-hours", arguments.mtbf_hours,
+                  "mean time between failures of the whole run, for checkpoints")
+      ->check(CLI::PositiveNumber);
+  command
+      .add_option("--checkpoint-seconds", arguments.failures.checkpoint_seconds,
+                  "in which saving holds training up (60)")
+      ->check(CLI::PositiveNumber);
+  command
+      .add_option("--restart-seconds", arguments.failures.restart_seconds,
+                  "from a failure to the next step (0)")
+      ->check(CLI::NonNegativeNumber);
+  command.add_option("--threads", arguments.threads, "of the search; the plan is the same (all)")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--sweep", arguments.sweep,
+                     "CSV of published runs: 1B to 80B on 1 to 64 nodes beside them");
+}
+
+void check_arguments(const PlanArguments& arguments) {
+  if (!arguments.sweep.empty()) return;
+  for (const auto& [name, is_missing] :
+       {std::pair("--model", arguments.model.empty()),
+        std::pair("--nodes or --gpus", arguments.nodes == 0 && arguments.gpus == 0),
+        std::pair("--global-batch", arguments.global_batch == 0),
+        std::pair("--seq", arguments.seq == 0)}) {
+    if (is_missing) {
+      throw UsageError(fmt::format(
+          "[command line] plan: {} is missing: must be given without --sweep; see trireme plan "
+          "--help",
+          name));
+    }
+  }
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& app, Session& session) {
+  auto arguments = std::make_shared<PlanArguments>();  // owned by the command's callback
+  CLI::App* const command =
+      app.add_subcommand("plan", "Rank layouts for a model on a cluster, and say why");
+  add_request_options(*command, *arguments);
+  add_limit_options(*command, *arguments);
+  add_answer_options(*command, *arguments);
+  command->footer(fmt::format(
+      "Clusters: {}\nFrameworks: {}\nModels: {}\n"
+      "Example: trireme plan --model llama-3-8b --cluster h100-dgx --nodes 16 --global-batch 1024 "
+      "--seq 8192 --explain",
+      built_in_names("clusters"), built_in_names("profiles"), known_model_names()));
+  command->callback([arguments, &session] {
+    check_arguments(*arguments);
+    if (arguments->sweep.empty()) {
+      run_plan(*arguments, session);
+    } else {
+      run_sweep(*arguments, session);
+    }
+  });
+}
+
+}  // namespace trireme

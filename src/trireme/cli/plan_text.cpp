@@ -1,0 +1,185 @@
+#include "trireme/cli/plan_text.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "trireme/base/units.h"
+#include "trireme/report/table.h"
+
+namespace trireme {
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;
+
+constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
+
+std::string gib(double bytes) {
+  return fmt::format("{:.1f}", bytes / kGib);
+}
+
+/// Three digits, never in powers of ten.
+std::string seconds_text(double seconds) {
+  return seconds >= 100 ? fmt::format("{:.0f}", seconds) : fmt::format("{:.3g}", seconds);
+}
+
+std::string schedule_text(const Layout& layout) {
+  if (layout.pp == 1) return "-";
+  return layout.chunks == 0 ? layout.schedule
+                            : fmt::format("{}:{}", layout.schedule, layout.chunks);
+}
+
+std::string band_text(const PlannedLayout& planned) {
+  if (planned.high_seconds <= 0) return "-";
+  return fmt::format("{}..{}", seconds_text(planned.low_seconds),
+                     seconds_text(planned.high_seconds));
+}
+
+double device_hours(const PlannedLayout& planned, double tokens) {
+  constexpr double kHour = 3600;
+  return tokens / planned.tokens_per_second_per_device() / kHour;
+}
+
+std::string times_table(const PlanRequest& request, std::span<const PlannedLayout> layouts,
+                        const PlanQuestions& questions) {
+  std::vector<std::string> header = {"#",      "tp",      "cp",        "pp",    "dp",
+                                     "mbs",    "m",       "schedule",  "zero",  "recompute",
+                                     "step s", "8 of 10", "tok/s/GPU", "MFU %", "causal %"};
+  if (questions.tokens > 0) header.emplace_back("GPU-hours");
+  Rows rows;
+  for (const PlannedLayout& each : layouts) {
+    const Layout& layout = each.workload.layout;
+    std::vector<std::string>& row = rows.emplace_back();
+    row = {fmt::format("{}", rows.size()),
+           fmt::format("{}{}", layout.tp, layout.sp ? "+sp" : ""),
+           fmt::format("{}", layout.cp),
+           fmt::format("{}", layout.pp),
+           fmt::format("{}", layout.dp),
+           fmt::format("{}", each.workload.batch.micro_batch),
+           fmt::format("{}", each.workload.num_micro_batches()),
+           schedule_text(layout),
+           fmt::format("{}", layout.zero),
+           std::string(recompute_name(layout.recompute)),
+           seconds_text(each.step_seconds()),
+           band_text(each),
+           format_count(static_cast<std::int64_t>(each.tokens_per_second_per_device())),
+           fmt::format("{:.1f}", 100 * mfu_full(each, request.cluster)),
+           fmt::format("{:.1f}", 100 * mfu_causal(each, request.cluster))};
+    if (questions.tokens > 0) {
+      row.push_back(format_count(static_cast<std::int64_t>(device_hours(each, questions.tokens))));
+    }
+  }
+  return text_table(header, rows);
+}
+
+const StageKinds& fullest_stage(const PlannedLayout& planned) {
+  const auto total = [](const StageKinds& kinds) {
+    double bytes = 0;
+    for (const KindAmount& kind : kinds) bytes += kind.bytes;
+    return bytes;
+  };
+  return *std::max_element(planned.stages.begin(), planned.stages.end(),
+                           [&](const auto& a, const auto& b) { return total(a) < total(b); });
+}
+
+double kind_bytes(const StageKinds& kinds, std::initializer_list<std::string_view> names) {
+  double bytes = 0;
+  for (const KindAmount& kind : kinds) {
+    if (std::find(names.begin(), names.end(), kind.kind) != names.end()) bytes += kind.bytes;
+  }
+  return bytes;
+}
+
+std::string shares_table(const PlanRequest& request, std::span<const PlannedLayout> layouts) {
+  Rows rows;
+  for (const PlannedLayout& each : layouts) {
+    const StepSeconds& seconds = each.estimate.seconds;
+    const StageKinds& kinds = fullest_stage(each);
+    const double parameters = kind_bytes(kinds, {"parameters"});
+    const double gradients = kind_bytes(kinds, {"gradients"});
+    const double optimizer = kind_bytes(kinds, {"optimizer", "master", "moments"});
+    const double activations = kind_bytes(kinds, {"activations", "logits"});
+    const double rest = each.needed_bytes - parameters - gradients - optimizer - activations;
+    const double spare = request.cluster.device.memory_bytes - each.needed_bytes;
+    rows.push_back({fmt::format("{}", rows.size() + 1), seconds_text(seconds.compute),
+                    seconds_text(seconds.bubble), seconds_text(seconds.tp),
+                    seconds_text(seconds.cp), seconds_text(seconds.pp), seconds_text(seconds.dp),
+                    seconds_text(seconds.optimizer + seconds.fixed), gib(parameters),
+                    gib(gradients), gib(optimizer), gib(activations), gib(rest),
+                    gib(each.needed_bytes), gib(spare)});
+  }
+  return text_table({"#", "compute s", "bubble", "tp", "cp", "pp", "dp", "rest", "params GiB",
+                     "grads", "optimizer", "activations", "rest", "sum", "spare"},
+                    rows);
+}
+
+}  // namespace
+
+std::string request_text(const PlanRequest& request) {
+  return fmt::format(
+      "{} ({} parameters), {} sequences of {} tokens a step, {}\n"
+      "{} devices ({}, {} a node, {:.1f} GiB each), as {} runs it\n",
+      request.model_name, format_count(request.model.parameters()), request.global_batch,
+      request.seq, precision_name(request.precision), request.devices, request.cluster.name,
+      request.cluster.node_devices, request.cluster.device.memory_bytes / kGib,
+      request.profile.name);
+}
+
+std::string layouts_text(const PlanRequest& request, std::span<const PlannedLayout> layouts,
+                         const PlanQuestions& questions) {
+  std::string text = times_table(request, layouts, questions);
+  text += fmt::format(
+      "\nexposed seconds of a step, and memory of the fullest rank ({})\n",
+      layouts.front().is_from_program ? "of the placed program, to the byte" : "closed form");
+  text += shares_table(request, layouts) + "\n";
+  for (std::size_t i = 0; i < layouts.size(); ++i) {
+    text += fmt::format("{:>2}  {}\n", i + 1,
+                        layout_text(layouts[i].workload.layout, layouts[i].workload.batch));
+  }
+  return text;
+}
+
+std::string counts_text(const Plan& plan) {
+  std::string text = fmt::format("searched {} layouts: {} fit\n", format_count(plan.searched),
+                                 format_count(plan.num_fitting));
+  for (std::size_t i = 0; i < kNumPlanRules; ++i) {
+    if (plan.rejected.at(i) == 0) continue;
+    text += fmt::format("  {:>12} broke the rule that {}\n", format_count(plan.rejected.at(i)),
+                        plan_rule_text(static_cast<PlanRule>(i)));
+  }
+  return text;
+}
+
+std::string nearest_text(const PlanRequest& request, const PlannedLayout& nearest,
+                         std::optional<int> nodes) {
+  const double has = request.cluster.device.memory_bytes;
+  std::string text = fmt::format(
+      "nothing fits. The least memory is needed by\n    {}\n{:.1f} GiB of {:.1f}: {:.1f} GiB "
+      "({} bytes) are missing on the fullest rank\n",
+      layout_text(nearest.workload.layout, nearest.workload.batch), nearest.needed_bytes / kGib,
+      has / kGib, (nearest.needed_bytes - has) / kGib,
+      format_count(static_cast<std::int64_t>(nearest.needed_bytes - has)));
+  text += nodes ? fmt::format("it would fit on {} nodes\n", *nodes)
+                : fmt::format(
+                      "no layout fits on up to {} nodes either: make the model, the length "
+                      "or the batch smaller\n",
+                      64 * request.nodes());
+  return text;
+}
+
+std::string goodput_text(const FailureModel& failures, double step_seconds) {
+  const double interval = daly_interval_seconds(failures);
+  return fmt::format(
+      "checkpoints: one every {} of training, or {} steps (Daly 2006; Young 1974: {}); goodput "
+      "{:.2f} % of the time with a failure every {}, {} to save{}\n",
+      format_seconds(interval),
+      format_count(std::max<std::int64_t>(1, static_cast<std::int64_t>(interval / step_seconds))),
+      format_seconds(young_interval_seconds(failures)), 100 * goodput_share(failures, interval),
+      format_seconds(failures.mtbf_seconds), format_seconds(failures.checkpoint_seconds),
+      failures.restart_seconds > 0
+          ? fmt::format(" and {} to restart", format_seconds(failures.restart_seconds))
+          : "");
+}
+
+}  // namespace trireme

@@ -1,0 +1,54 @@
+// What `trireme plan` prints. Private to the layer.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trireme/plan/explain.h"
+#include "trireme/plan/goodput.h"
+#include "trireme/plan/planner.h"
+#include "trireme/plan/sweep.h"
+
+namespace trireme {
+
+/// What is asked of the layouts beside their ranking.
+struct PlanQuestions {
+  double tokens = 0;  ///< of the whole training, for GPU-hours; 0 = not asked
+  std::optional<FailureModel> failures = {};
+};
+
+/// The request in two lines.
+[[nodiscard]] std::string request_text(const PlanRequest& request);
+
+/// Ranked tables of time and of memory, and the text of each layout for --layout.
+[[nodiscard]] std::string layouts_text(const PlanRequest& request,
+                                       std::span<const PlannedLayout> layouts,
+                                       const PlanQuestions& questions);
+
+/// How many layouts were looked at, and what refused them.
+[[nodiscard]] std::string counts_text(const Plan& plan);
+
+/// The layout that needs least where none fits.
+[[nodiscard]] std::string nearest_text(const PlanRequest& request, const PlannedLayout& nearest,
+                                       std::optional<int> nodes);
+
+[[nodiscard]] std::string explanation_text(const PlanRequest& request, const Plan& plan,
+                                           const Explanation& explanation);
+
+/// Best checkpoint interval and share of the time that is left.
+[[nodiscard]] std::string goodput_text(const FailureModel& failures, double step_seconds);
+
+[[nodiscard]] std::string sweep_text(std::span<const SweepCell> cells);
+
+/// One object as the contract names its keys.
+[[nodiscard]] std::string plan_json(const PlanRequest& request, const Plan& plan,
+                                    const PlanQuestions& questions,
+                                    const std::optional<Explanation>& explanation);
+
+/// A table with one layout a row, which `trireme predict` reads.
+[[nodiscard]] std::string plan_csv(const PlanRequest& request,
+                                   std::span<const PlannedLayout> layouts);
+
+}  // namespace trireme

@@ -1,0 +1,63 @@
+#include "trireme/plan/frameworks.h"
+
+#include <algorithm>
+
+namespace trireme {
+namespace {
+
+const std::vector<Framework>& frameworks() {
+  constexpr Recompute kNone = Recompute::kNone;
+  constexpr Recompute kSelective = Recompute::kSelective;
+  constexpr Recompute kFull = Recompute::kFull;
+  // Read from the sources of each: torchtitan b5bcd76 (config/configs.py, distributed/),
+  // Megatron-LM d98e8a6 (training/arguments.py, core/model_parallel_config.py,
+  // core/pipeline_parallel/ schedules.py), nanotron 2411b02 (config/parallelism_config.py), PyTorch
+  // FSDP as llm-foundry configures it. The schedules of Trireme are those whose time and memory
+  // have a closed form.
+  static const std::vector<Framework> all = {
+      {.name = "trireme",
+       .schedules = {"1f1b", "interleaved", "zb-h1", "zb-v", "gpipe"},
+       .zero = {0, 1, 2, 3},
+       .recompute = {kNone, kSelective, kFull}},
+      {.name = "nanotron",
+       .schedules = {"1f1b", "gpipe"},
+       .zero = {0, 1},
+       .recompute = {kNone, kFull}},
+      {.name = "megatron",
+       .schedules = {"1f1b", "interleaved"},
+       .zero = {0, 1},
+       .recompute = {kNone, kSelective, kFull},
+       .repeats_kv_heads = true,
+       .needs_equal_stages = true},
+      {.name = "megatron-2022",
+       .schedules = {"1f1b", "interleaved"},
+       .zero = {0},
+       .recompute = {kNone, kSelective, kFull},
+       .has_cp = false,
+       .needs_equal_stages = true},
+      {.name = "torchtitan",
+       .schedules = {"1f1b", "interleaved", "gpipe", "zb-v"},
+       .zero = {3},
+       .recompute = {kNone, kSelective, kFull},
+       .needs_untied_stages = true},
+      {.name = "fsdp",
+       .schedules = {},
+       .zero = {2, 3},
+       .recompute = {kNone, kFull},
+       .has_tp = false,
+       .has_sp = false,
+       .has_cp = false},
+  };
+  return all;
+}
+
+}  // namespace
+
+const Framework& framework_of(std::string_view profile_name) {
+  const auto& all = frameworks();
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [&](const Framework& each) { return each.name == profile_name; });
+  return found == all.end() ? all.front() : *found;
+}
+
+}  // namespace trireme

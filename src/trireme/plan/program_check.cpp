@@ -1,0 +1,64 @@
+// Trireme's own layouts: taken by the trainer, with the memory of their programs.
+#include <algorithm>
+#include <numeric>
+
+#include "trireme/base/errors.h"
+#include "trireme/base/units.h"
+#include "trireme/plan/planner.h"
+#include "trireme/plan/program_memory.h"
+#include "trireme/program/pipeline.h"
+
+namespace trireme {
+namespace {
+
+StageKinds kinds_of(const KindBytes& bytes) {
+  StageKinds kinds;
+  for (int i = 0; i < kNumMemoryKinds; ++i) {
+    kinds.push_back({memory_kind_name(static_cast<MemoryKind>(i)),
+                     static_cast<double>(bytes.at(static_cast<std::size_t>(i)))});
+  }
+  return kinds;
+}
+
+bool is_taken_by_trainer(const ModelSpec& spec, const Workload& workload) {
+  try {
+    check_layout(spec, workload.layout, workload.batch);
+    static_cast<void>(Pipeline(spec, workload.layout, narrow<int>(workload.num_micro_batches())));
+    return true;
+  } catch (const UsageError&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+std::optional<PlanRule> check_program(const PlanRequest& request, PlannedLayout& planned) {
+  if (!request.is_for_trireme() || !request.spec) return std::nullopt;
+  const Workload& workload = planned.workload;
+  if (!is_taken_by_trainer(*request.spec, workload)) return PlanRule::kTrainer;
+  const DType compute = request.precision == ComputePrecision::kFp32 ? DType::kF32 : DType::kBf16;
+  const BuildRequest build{.spec = *request.spec,
+                           .layout = workload.layout,
+                           .batch = workload.batch,
+                           .compute = compute};
+  const auto needed = [&](const KindBytes& bytes) {
+    return static_cast<double>(std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0})) +
+           planned.estimate.overhead_bytes;
+  };
+  const double capacity = request.cluster.device.memory_bytes;
+  // The one that is likely too large first: most layouts that do not fit are refused by it.
+  const KindBytes largest = stage_kind_bytes(build, planned.estimate.fullest_stage);
+  if (needed(largest) > capacity) return PlanRule::kProgram;
+  planned.stages.clear();
+  planned.needed_bytes = 0;
+  planned.is_from_program = true;
+  const bool is_alone = workload.layout.pp == 1;
+  for (const KindBytes& bytes : is_alone ? std::vector{largest} : stage_kind_bytes(build)) {
+    planned.stages.push_back(kinds_of(bytes));
+    planned.needed_bytes = std::max(planned.needed_bytes, needed(bytes));
+  }
+  if (planned.needed_bytes > capacity) return PlanRule::kProgram;
+  return std::nullopt;
+}
+
+}  // namespace trireme

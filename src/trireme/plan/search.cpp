@@ -1,0 +1,375 @@
+#include "trireme/plan/search.h"
+
+#include <algorithm>
+#include <limits>
+#include <mutex>
+#include <numeric>
+#include <thread>
+
+#include "trireme/base/errors.h"
+#include "trireme/base/units.h"
+#include "trireme/cost/stages.h"
+#include "trireme/cost/step_time.h"
+#include "trireme/plan/frameworks.h"
+
+namespace trireme {
+namespace {
+
+std::vector<std::int64_t> divisors(std::int64_t number) {
+  std::vector<std::int64_t> low, high;
+  for (std::int64_t each = 1; each * each <= number; ++each) {
+    if (number % each != 0) continue;
+    low.push_back(each);
+    if (each * each != number) high.push_back(number / each);
+  }
+  low.insert(low.end(), high.rbegin(), high.rend());
+  return low;
+}
+
+bool allows(std::int64_t fixed, std::int64_t most, std::int64_t value) {
+  return (fixed == 0 || value == fixed) && (most == 0 || value <= most);
+}
+
+bool divides_tensors(const ModelShape& model, const Framework& framework, int tp) {
+  const bool divides_keys =
+      model.kv_heads % tp == 0 || (framework.repeats_kv_heads && tp % model.kv_heads == 0);
+  return model.heads % tp == 0 && divides_keys && model.ffn % tp == 0;
+}
+
+bool is_zero_bubble(const std::string& schedule) {
+  return schedule.starts_with("zb");
+}
+
+/// Micro-batches from which on the closed form of the schedule's bubble holds.
+std::int64_t least_micro_batches(const std::string& schedule, int pp) {
+  if (schedule == "zb-v") return 2 * std::int64_t{pp};
+  if (schedule == "zb-h2") return 2 * std::int64_t{pp} - 1;
+  return schedule == "interleaved" || schedule == "zb-h1" ? pp : 1;
+}
+
+}  // namespace
+
+std::string_view plan_rule_text(PlanRule rule) {
+  constexpr std::array<std::string_view, kNumPlanRules> kTexts = {
+      "tp divides heads, key/value heads and ffn",
+      "2 cp divides the sequence length",
+      "each stage has a layer, and as many as the others where the framework wants it",
+      "no tied table over a pipeline",
+      "micro-batch x dp divides the global batch",
+      "the schedule has the micro-batches it needs",
+      "ZeRO-2 and 3 with micro-batches need backward passes in one piece",
+      "with sequence parallelism tp divides micro-batch x length / cp",
+      "the fullest rank fits its device",
+      "the trainer takes the layout",
+      "the placed program fits its device"};
+  return kTexts.at(static_cast<std::size_t>(rule));
+}
+
+bool is_better(const PricedLayout& one, const PricedLayout& other) {
+  if (one.step_seconds != other.step_seconds) return one.step_seconds < other.step_seconds;
+  if (one.needed_bytes != other.needed_bytes) return one.needed_bytes < other.needed_bytes;
+  return one.number < other.number;
+}
+
+PlanSpace::PlanSpace(const PlanRequest& request) : request_(request) {
+  const PlanLimits& limits = request.limits;
+  const Framework& framework = framework_of(request.profile.name);
+  TRI_CHECK(request.devices >= 1 && request.global_batch >= 1 && request.seq >= 1);
+  for (const std::int64_t micro_batch : divisors(request.global_batch)) {
+    if (allows(limits.micro_batch, limits.max_micro_batch, micro_batch))
+      micro_batches_.push_back(micro_batch);
+  }
+  for (const Recompute each : framework.recompute) {
+    if (!limits.recompute || *limits.recompute == each) recompute_.push_back(each);
+  }
+  std::uint64_t number = 0;
+  for (const std::int64_t tp : divisors(request.devices)) {
+    if (!allows(limits.tp, limits.max_tp, tp) || (tp > 1 && !framework.has_tp)) continue;
+    for (const std::int64_t cp : divisors(request.devices / tp)) {
+      if (!allows(limits.cp, limits.max_cp, cp) || (cp > 1 && !framework.has_cp)) continue;
+      for (const std::int64_t pp : divisors(request.devices / tp / cp)) {
+        const std::int64_t dp = request.devices / tp / cp / pp;
+        if (!allows(limits.pp, limits.max_pp, pp) || !allows(limits.dp, 0, dp) ||
+            (pp > 1 && framework.schedules.empty())) {
+          continue;
+        }
+        degrees_.push_back({narrow<int>(tp), narrow<int>(cp), narrow<int>(pp), narrow<int>(dp)});
+        first_number_.push_back(number);
+        number += count_of(degrees_.back());
+      }
+    }
+  }
+  first_number_.push_back(number);
+}
+
+std::int64_t PlanSpace::num_layouts() const {
+  return static_cast<std::int64_t>(first_number_.back());
+}
+
+PlanSpace::Choices PlanSpace::choices_of(const Degrees& degrees) const {
+  const PlanLimits& limits = request_.limits;
+  const Framework& framework = framework_of(request_.profile.name);
+  Choices choices;
+  if (degrees.pp == 1) choices.schedules.push_back({.name = Layout{}.schedule});
+  for (const std::string_view name : framework.schedules) {
+    if (degrees.pp == 1 || (!limits.schedule.empty() && limits.schedule != name)) continue;
+    if (name != "interleaved") {
+      choices.schedules.push_back({.name = std::string(name)});
+      continue;
+    }
+    const std::int64_t most = std::max<std::int64_t>(2, request_.model.layers / degrees.pp);
+    for (int chunks = 2; chunks <= most; ++chunks) {
+      if (limits.chunks == 0 || limits.chunks == chunks)
+        choices.schedules.push_back({.name = std::string(name), .chunks = chunks});
+    }
+  }
+  // What changes nothing is left out: shards of one replica, a sequence cut over one rank.
+  for (const int zero : framework.zero) {
+    if (limits.zero ? *limits.zero == zero : degrees.dp * degrees.cp > 1 || choices.zero.empty())
+      choices.zero.push_back(zero);
+  }
+  for (const bool sp : {false, true}) {
+    if (sp && (degrees.tp == 1 || !framework.has_sp)) continue;
+    if (!limits.sp || *limits.sp == sp || degrees.tp == 1) choices.sp.push_back(sp);
+  }
+  return choices;
+}
+
+std::uint64_t PlanSpace::count_of(const Degrees& degrees) const {
+  const Choices choices = choices_of(degrees);
+  return choices.schedules.size() * micro_batches_.size() * choices.inner(recompute_.size());
+}
+
+/// Through the layouts of some degrees: schedule, micro-batch, ZeRO stage, recomputation, sp.
+class PlanSpace::Walk {
+ public:
+  Walk(const PlanSpace& space, std::size_t degrees_index)
+      : space_(space),
+        request_(space.request_),
+        framework_(framework_of(space.request_.profile.name)),
+        degrees_(space.degrees_[degrees_index]),
+        choices_(space.choices_of(degrees_)),
+        number_(space.first_number_[degrees_index]) {
+    workload_.model = request_.model;
+    workload_.precision = request_.precision;
+    workload_.batch = {.seq = request_.seq, .global_batch = request_.global_batch};
+    Layout& layout = workload_.layout;
+    layout.tp = degrees_.tp;
+    layout.cp = degrees_.cp;
+    layout.pp = degrees_.pp;
+    layout.dp = degrees_.dp;
+  }
+
+  Searched run();
+  /// The layout that is `offset` after the first.
+  Workload at(std::uint64_t offset);
+
+ private:
+  void take_schedule(const Schedule& schedule) {
+    workload_.layout.schedule = schedule.name;
+    workload_.layout.chunks = schedule.chunks;
+  }
+  void take_zero(int zero);
+  [[nodiscard]] std::optional<PlanRule> broken_by_degrees() const;
+  [[nodiscard]] std::optional<PlanRule> broken_by_schedule() const;
+  [[nodiscard]] std::optional<PlanRule> broken_by_batch() const;
+  void run_micro_batch();
+  void run_shards();
+  void price();
+  void reject(PlanRule rule, std::uint64_t layouts) {
+    found_.rejected.at(static_cast<std::size_t>(rule)) += static_cast<std::int64_t>(layouts);
+    number_ += layouts;
+  }
+
+  const PlanSpace& space_;
+  const PlanRequest& request_;
+  const Framework& framework_;
+  Degrees degrees_;
+  Choices choices_;
+  std::uint64_t number_;
+  Workload workload_;
+  std::vector<StageShare> shares_;
+  Searched found_;
+};
+
+/// Gradients in shards, and gathered layers dropped after each pass, with and without a pipeline:
+/// what the closed form prices.
+void PlanSpace::Walk::take_zero(int zero) {
+  Layout& layout = workload_.layout;
+  layout.zero = zero;
+  const bool accumulates = workload_.num_micro_batches() > 1 && layout.dp * layout.cp > 1;
+  layout.reduce =
+      zero >= 2 && accumulates ? GradientReduction::kMicroBatch : GradientReduction::kStep;
+  layout.reshard = zero == 3 && layout.pp > 1 ? Reshard::kAlways : Reshard::kAuto;
+}
+
+std::optional<PlanRule> PlanSpace::Walk::broken_by_degrees() const {
+  if (!divides_tensors(request_.model, framework_, degrees_.tp)) return PlanRule::kTensor;
+  if (degrees_.cp > 1 && request_.seq % (2 * std::int64_t{degrees_.cp}) != 0)
+    return PlanRule::kContext;
+  return std::nullopt;
+}
+
+std::optional<PlanRule> PlanSpace::Walk::broken_by_schedule() const {
+  const Layout& layout = workload_.layout;
+  const std::int64_t chunks = layout.schedule == "zb-v" ? 2 : std::max(layout.chunks, 1);
+  const std::int64_t stages = layout.pp * chunks;
+  if (stages > request_.model.layers) return PlanRule::kStages;
+  if (framework_.needs_equal_stages && request_.model.layers % stages != 0)
+    return PlanRule::kStages;
+  if (framework_.needs_untied_stages && request_.model.is_tied && layout.pp > 1)
+    return PlanRule::kTiedStages;
+  return std::nullopt;
+}
+
+std::optional<PlanRule> PlanSpace::Walk::broken_by_batch() const {
+  const Layout& layout = workload_.layout;
+  if (request_.global_batch % (workload_.batch.micro_batch * layout.dp) != 0)
+    return PlanRule::kBatch;
+  if (layout.pp > 1 &&
+      workload_.num_micro_batches() < least_micro_batches(layout.schedule, layout.pp))
+    return PlanRule::kMicroBatches;
+  return std::nullopt;
+}
+
+PlanSpace::Searched PlanSpace::Walk::run() {
+  const std::uint64_t inner = choices_.inner(space_.recompute_.size());
+  const std::uint64_t of_schedule = space_.micro_batches_.size() * inner;
+  if (const auto rule = broken_by_degrees()) {
+    reject(*rule, choices_.schedules.size() * of_schedule);
+    return std::move(found_);
+  }
+  for (const Schedule& schedule : choices_.schedules) {
+    take_schedule(schedule);
+    if (const auto rule = broken_by_schedule()) {
+      reject(*rule, of_schedule);
+      continue;
+    }
+    shares_ = stage_shares(workload_, request_.profile.split);
+    for (const std::int64_t micro_batch : space_.micro_batches_) {
+      workload_.batch.micro_batch = micro_batch;
+      if (const auto rule = broken_by_batch()) {
+        reject(*rule, inner);
+        continue;
+      }
+      run_micro_batch();
+    }
+  }
+  return std::move(found_);
+}
+
+void PlanSpace::Walk::run_micro_batch() {
+  for (const int zero : choices_.zero) {
+    take_zero(zero);
+    const Layout& layout = workload_.layout;
+    if (layout.reduce == GradientReduction::kMicroBatch && is_zero_bubble(layout.schedule)) {
+      reject(PlanRule::kShards, space_.recompute_.size() * choices_.sp.size());
+      continue;
+    }
+    run_shards();
+  }
+}
+
+void PlanSpace::Walk::run_shards() {
+  const std::int64_t tokens = workload_.batch.micro_batch * (request_.seq / degrees_.cp);
+  for (const Recompute recompute : space_.recompute_) {
+    workload_.layout.recompute = recompute;
+    for (const bool sp : choices_.sp) {
+      workload_.layout.sp = sp;
+      if (sp && tokens % degrees_.tp != 0) {
+        reject(PlanRule::kSequence, 1);
+        continue;
+      }
+      price();
+    }
+  }
+}
+
+void PlanSpace::Walk::price() {
+  const Cluster& cluster = request_.cluster;
+  const Estimate memory = estimate_memory(workload_, cluster, request_.profile, shares_);
+  PricedLayout priced{.number = number_, .needed_bytes = memory.needed_bytes};
+  if (!memory.fits) {
+    if (!found_.nearest || priced.needed_bytes < found_.nearest->needed_bytes)
+      found_.nearest = priced;
+    return reject(PlanRule::kMemory, 1);
+  }
+  priced.step_seconds = step_seconds(workload_, cluster, request_.profile, shares_).total();
+  found_.fitting.push_back(priced);
+  ++number_;
+}
+
+Workload PlanSpace::Walk::at(std::uint64_t offset) {
+  const auto digit = [&](std::size_t radix) {
+    const std::uint64_t value = offset % radix;
+    offset /= radix;
+    return static_cast<std::size_t>(value);
+  };
+  workload_.layout.sp = choices_.sp.at(digit(choices_.sp.size()));
+  workload_.layout.recompute = space_.recompute_.at(digit(space_.recompute_.size()));
+  const int zero = choices_.zero.at(digit(choices_.zero.size()));
+  workload_.batch.micro_batch = space_.micro_batches_.at(digit(space_.micro_batches_.size()));
+  take_schedule(choices_.schedules.at(static_cast<std::size_t>(offset)));
+  take_zero(zero);
+  return workload_;
+}
+
+Workload PlanSpace::layout_of(std::uint64_t number) const {
+  const auto after = std::upper_bound(first_number_.begin(), first_number_.end(), number);
+  TRI_CHECK(after != first_number_.begin() && after != first_number_.end());
+  const auto index = static_cast<std::size_t>(after - first_number_.begin() - 1);
+  return Walk(*this, index).at(number - first_number_[index]);
+}
+
+PlanSpace::Searched PlanSpace::search(std::size_t degrees_index) const {
+  return Walk(*this, degrees_index).run();
+}
+
+namespace {
+
+/// Takes over what one thread has found, in the order of the space.
+void add(const PlanSpace::Searched& found, SearchResult& result) {
+  result.fitting.insert(result.fitting.end(), found.fitting.begin(), found.fitting.end());
+  if (found.nearest &&
+      (!result.nearest || found.nearest->needed_bytes < result.nearest->needed_bytes)) {
+    result.nearest = found.nearest;
+  }
+  for (std::size_t i = 0; i < kNumPlanRules; ++i) {
+    result.rejected.at(i) += found.rejected.at(i);
+    result.searched += found.rejected.at(i);
+  }
+  result.searched += static_cast<std::int64_t>(found.fitting.size());
+}
+
+}  // namespace
+
+SearchResult search(const PlanSpace& space, const SearchControl& control) {
+  const std::size_t total = space.degrees().size();
+  const unsigned available = std::max(1U, std::thread::hardware_concurrency());
+  const std::size_t wanted =
+      control.threads > 0 ? static_cast<std::size_t>(control.threads) : available;
+  std::vector<PlanSpace::Searched> found(total);
+  std::atomic<std::size_t> next{0};
+  std::atomic<std::size_t> done{0};
+  const auto is_stopped = [&] { return control.stop != nullptr && control.stop->load() != 0; };
+  const auto work = [&](bool reports) {
+    for (std::size_t i = next++; i < total && !is_stopped(); i = next++) {
+      found[i] = space.search(i);
+      ++done;
+      if (reports && control.progress) control.progress(done.load(), total);
+    }
+  };
+  {
+    std::vector<std::jthread> helpers;
+    for (std::size_t i = 1; i < std::min(wanted, total); ++i) {
+      helpers.emplace_back([&] { work(false); });
+    }
+    work(true);
+  }
+  SearchResult result;
+  result.is_stopped = done.load() < total;
+  for (const PlanSpace::Searched& each : found) add(each, result);
+  return result;
+}
+
+}  // namespace trireme
