@@ -1,12 +1,16 @@
 #include "trireme/cli/program_price.h"
 
+#include <algorithm>
+#include <numeric>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "trireme/base/errors.h"
 #include "trireme/cost/known_models.h"
+#include "trireme/plan/program_memory.h"
 #include "trireme/train/layout_price.h"
 #include "trireme/train/run_plan.h"
 
@@ -63,6 +67,20 @@ StepReport model_report(const ModelStep& step, const std::string& cluster_name) 
   parse_layout_text(step.layout, request.layout, request.batch);
   check_layout(request.spec, request.layout, request.batch);
   return step_report(step.model, request, {}, read_cluster(cluster_name));
+}
+
+Prediction program_prediction(const PricedCase& row, const Cluster& cluster,
+                              const Profile& /*profile*/) {
+  const int num_threads = threads_per_rank({}, cluster.node_devices, row.workload.layout.world());
+  const ProgramPrice price = price_layout(build_request(row), num_threads, cluster);
+  const std::vector<std::int64_t>& bytes = price.arena_bytes;
+  const double all = std::accumulate(bytes.begin(), bytes.end(), 0.0);
+  const double busy = *std::max_element(price.busy_seconds.begin(), price.busy_seconds.end());
+  return {.step_seconds = price.step_seconds,
+          .first_stage_bytes = static_cast<double>(bytes.front()),
+          .peak_bytes = static_cast<double>(*std::max_element(bytes.begin(), bytes.end())),
+          .fits = all <= cluster.device.memory_bytes * cluster.node_devices,
+          .bubble_seconds = std::max(price.step_seconds - busy, 0.0)};
 }
 
 }  // namespace trireme

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "trireme/cli/step_report.h"
+#include "trireme/plan/predict_table.h"
 #include "trireme/train/config.h"
 
 namespace trireme {
@@ -24,5 +25,11 @@ struct ModelStep {
 
 /// The same for a model. Throws UsageError also for a model that Trireme does not train.
 [[nodiscard]] StepReport model_report(const ModelStep& step, const std::string& cluster_name);
+
+/// A row of trireme predict as its programs would run on a calibrated machine, each rank with its
+/// share of the cores. Fits if all arenas together do. Throws UsageError for what Trireme does not
+/// train and for a cluster file that was not calibrated.
+[[nodiscard]] Prediction program_prediction(const PricedCase& row, const Cluster& cluster,
+                                            const Profile& profile);
 
 }  // namespace trireme

@@ -22,7 +22,13 @@ double activation_bytes(const Workload& workload, const Profile& profile, const 
   const double tokens = workload.micro_batch_tokens();
   const double kept = kept_bytes_per_token(workload, profile);
   if (workload.layout.recompute != Recompute::kFull) return layers * tokens * kept;
-  return tokens * (layers * input_bytes_per_token(workload) + (share.layers > 0 ? kept : 0));
+  return tokens * layers * input_bytes_per_token(workload);
+}
+
+/// The layer that is being recomputed.
+double recomputed_bytes(const Workload& workload, const Profile& profile, const StageShare& share) {
+  if (workload.layout.recompute != Recompute::kFull || share.layers == 0) return 0;
+  return workload.micro_batch_tokens() * kept_bytes_per_token(workload, profile);
 }
 
 }  // namespace
@@ -72,7 +78,8 @@ StageBytes stage_bytes(const Workload& workload, const Profile& profile, const S
     bytes.logits = profile.kept_logit_bytes * workload.micro_batch_tokens() *
                    static_cast<double>(workload.model.vocab) / layout.tp;
   }
-  if (has_buckets) bytes.buffers = profile.bucket_bytes * parameters;
+  bytes.buffers = recomputed_bytes(workload, profile, share) +
+                  (has_buckets ? profile.bucket_bytes * parameters : 0);
   if (layout.zero >= 2 && shards > 1) {
     // Two layers gathered, one layer's gradient not yet reduced.
     const double layer = static_cast<double>(workload.model.layer_matrix_elems()) / layout.tp;
