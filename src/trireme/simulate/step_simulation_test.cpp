@@ -108,6 +108,13 @@ TEST(MemoryUse, OfOneRankPeaksAtTheLowerBoundOfItsPlacement) {
             simulation.placements[0].lower_bound_bytes);
 }
 
+TEST(MemoryUse, OfAFirstStageOfTwoHoldsTwoMicroBatches) {
+  const StepSimulation simulation = simulate({.pp = 2});
+  const MemoryPeak peak = memory_use(simulation.programs[0], simulation.clock.times[0]).peak;
+  EXPECT_TRUE(std::any_of(peak.live.begin(), peak.live.end(),
+                          [](const LiveBuffer& live) { return live.copies == 2; }));
+}
+
 TEST(MemoryUse, EndsWithWhatIsKeptFromStepToStep) {
   const StepSimulation simulation = simulate({.pp = 2});
   const MemoryUse use = memory_use(simulation.programs[0], simulation.clock.times[0]);
