@@ -125,8 +125,43 @@ TEST_F(CommandTest, SimulatePricesOneThing) {
   expect_usage_error("simulate c.toml --costs F=1", "needs CONFIG and --cluster");
 }
 
-TEST_F(CommandTest, SimulateRefusesAClusterThatWasNotCalibrated) {
-  expect_usage_error("simulate c.toml --cluster h100-dgx", "machine.cores is missing");
+TEST_F(CommandTest, SimulateNeedsTheBatchOfAModel) {
+  expect_usage_error("simulate --model llama-3-8b --cluster h100-dgx --layout pp=2",
+                     "needs --layout, --global-batch and --seq");
+}
+
+TEST_F(CommandTest, SimulateRefusesAModelThatIsNotTrained) {
+  expect_usage_error(
+      "simulate --model none --cluster h100-dgx --layout pp=2 --global-batch 4 --seq 1024",
+      "no model that Trireme trains");
+}
+
+TEST_F(CommandTest, SimulatePricesAModelOnAPublishedCluster) {
+  const CommandResult result =
+      run("simulate --model qwen2.5-0.5b --cluster h100-dgx --layout 'pp=2 dp=4 zero=1' "
+          "--global-batch 16 --seq 1024 --json");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const Json json = Json::parse(result.out);
+  EXPECT_GT(json["makespan_seconds"], 0);
+  EXPECT_EQ(json["busy_seconds"].size(), 2U);
+  EXPECT_EQ(json["peak"][1]["rank"], 4);
+  EXPECT_GT(json["peak"][0]["live"].size(), 1U);
+}
+
+TEST_F(CommandTest, SimulateWritesAPageWithEachRankAndStream) {
+  const CommandResult result =
+      run("simulate c.toml --layout.pp 2 --cluster h100-dgx --html page.html --trace trace.json");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const std::string page = file("page.html");
+  for (const char* const label : {">rank 0<", ">rank 2<", ">compute<", ">pipeline<"})
+    EXPECT_CONTAINS(page, label);
+}
+
+TEST_F(CommandTest, SimulateShowsARunBesideItsStep) {
+  const std::string simulate = "simulate c.toml --cluster h100-dgx --html page.html ";
+  ASSERT_EQ(run(simulate + "--trace trace.json").exit_code, 0);
+  ASSERT_EQ(run(simulate + "--beside trace.json").exit_code, 0);
+  EXPECT_CONTAINS(file("page.html"), ">measured, ");
 }
 
 TEST_F(CommandTest, CalibrateRefusesATargetBeforeItMeasures) {

@@ -1,16 +1,16 @@
 #include "trireme/cli/program_price.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "trireme/base/units.h"
-#include "trireme/layout/layout.h"
+#include "trireme/base/errors.h"
+#include "trireme/cost/known_models.h"
 #include "trireme/plan/program_memory.h"
-#include "trireme/report/table.h"
 #include "trireme/train/layout_price.h"
 #include "trireme/train/run_plan.h"
 
@@ -29,37 +29,44 @@ BuildRequest request_of(const TrainConfig& config) {
           .reduce = type(config.precision.reduce)};
 }
 
+/// With devices of their own, or on the cores of a machine, as the cluster has it.
+StepReport step_report(std::string name, const BuildRequest& request, const RanksConfig& ranks,
+                       Cluster cluster) {
+  const int num_threads =
+      cluster.is_cpu ? threads_per_rank(ranks, cluster.node_devices, request.layout.world()) : 0;
+  StepSimulation simulation = cluster.is_cpu ? simulate_ranks(request, num_threads, cluster)
+                                             : simulate_pipeline(request, cluster);
+  return {std::move(name), std::move(cluster), std::move(simulation), num_threads};
+}
+
+DType compute_type(const std::string& precision) {
+  if (precision == "bf16") return DType::kBf16;
+  if (precision == "fp32") return DType::kF32;
+  throw UsageError(fmt::format(
+      "[command line] --precision {}: must be bf16 or fp32; Trireme computes in these", precision));
+}
+
 }  // namespace
 
-std::string program_price(const TrainConfig& config, const std::string& cluster_name,
-                          bool is_json) {
-  const Cluster cluster = read_cluster(cluster_name);
-  const int num_ranks = config.layout.world();
-  const int num_threads = threads_per_rank(config.ranks, cluster.node_devices, num_ranks);
-  const ProgramPrice price = price_layout(request_of(config), num_threads, cluster);
-  const double busy = std::accumulate(price.busy_seconds.begin(), price.busy_seconds.end(), 0.0);
-  const double bubble = 1 - busy / (price.step_seconds * num_ranks);
-  const std::string layout = layout_text(config.layout, config.batch);
-  if (is_json) {
-    const nlohmann::ordered_json json = {{"layout", layout},
-                                         {"threads_per_rank", num_threads},
-                                         {"makespan_seconds", price.step_seconds},
-                                         {"busy_seconds", price.busy_seconds},
-                                         {"bubble_ratio", bubble},
-                                         {"arena_bytes", price.arena_bytes}};
-    return json.dump(1) + "\n";
+StepReport program_report(const TrainConfig& config, const std::string& cluster_name) {
+  return step_report(config.run.name, request_of(config), config.ranks, read_cluster(cluster_name));
+}
+
+StepReport model_report(const ModelStep& step, const std::string& cluster_name) {
+  const std::optional<ModelSpec> spec = known_spec(step.model);
+  if (!spec) {
+    throw UsageError(fmt::format(
+        "[command line] --model {}: no model that Trireme trains; give a models/*.toml or one of "
+        "{}",
+        step.model, known_model_names()));
   }
-  std::vector<std::vector<std::string>> rows;
-  for (std::size_t rank = 0; rank < price.busy_seconds.size(); ++rank) {
-    rows.push_back({fmt::format("{}", rank), fmt::format("{:.6g}", price.busy_seconds[rank]),
-                    format_bytes(price.arena_bytes[rank])});
-  }
-  return fmt::format("{}\n{}", layout, text_table({"rank", "seconds busy", "memory"}, rows)) +
-         fmt::format("step {:.6g} s, {} tokens/s, bubble ratio {:.3f}, {} {} a rank\n",
-                     price.step_seconds,
-                     format_count(static_cast<std::int64_t>(
-                         static_cast<double>(config.batch.tokens_per_step()) / price.step_seconds)),
-                     bubble, num_threads, num_threads == 1 ? "thread" : "threads");
+  BuildRequest request{.spec = resolved(*spec),
+                       .layout = {},
+                       .batch = {.seq = step.seq, .global_batch = step.global_batch},
+                       .compute = compute_type(step.precision)};
+  parse_layout_text(step.layout, request.layout, request.batch);
+  check_layout(request.spec, request.layout, request.batch);
+  return step_report(step.model, request, {}, read_cluster(cluster_name));
 }
 
 Prediction program_prediction(const PricedCase& row, const Cluster& cluster,

@@ -20,6 +20,7 @@
 #include "trireme/cli/run_log.h"
 #include "trireme/cli/train_config.h"
 #include "trireme/cli/validators.h"
+#include "trireme/cost/quantity_file.h"
 #include "trireme/program/schedules/schedules.h"
 #include "trireme/program/schedules/virtual_clock.h"
 #include "trireme/report/gantt.h"
@@ -33,6 +34,7 @@ constexpr int kGanttColumns = 160;
 
 struct SimulateArguments {
   std::string config;
+  ModelStep step = {};
   std::string cluster;
   std::string costs;
   std::string schedule = "1f1b";
@@ -40,6 +42,8 @@ struct SimulateArguments {
   int micro_batches = 8;
   int group = 0;
   std::string trace;
+  std::string html;
+  std::string beside;
   bool is_json = false;
   bool is_csv = false;
 };
@@ -143,19 +147,54 @@ std::string result_text(const Schedule& schedule, const ScheduleTimes& times) {
                      times.bubble_ratio());
 }
 
-void run_simulate(const SimulateArguments& arguments, const std::vector<ConfigOverride>& overrides,
-                  const Session& session) {
-  if (arguments.config.empty() != arguments.cluster.empty() ||
-      arguments.config.empty() == arguments.costs.empty()) {
+/// Exactly one of the three forms, each with what it needs.
+void check_form(const SimulateArguments& arguments) {
+  const bool has_config = !arguments.config.empty(), has_model = !arguments.step.model.empty();
+  const bool is_bare = !arguments.costs.empty();
+  if (has_config + has_model + is_bare != 1 || is_bare != arguments.cluster.empty()) {
     throw UsageError(
-        "[command line] simulate: needs CONFIG and --cluster, to price a training step, or --costs "
-        "alone, to price a bare schedule");
+        "[command line] simulate: needs CONFIG and --cluster, or --model, --cluster, --layout, "
+        "--global-batch and --seq, to price a training step, or --costs alone, to price a bare "
+        "schedule");
   }
-  if (!arguments.config.empty()) {
-    const TrainConfig config =
-        train_config({.path = arguments.config, .overrides = overrides, .layout = {}});
-    return session.print(program_price(config, arguments.cluster, arguments.is_json));
+  const bool has_batch = arguments.step.global_batch > 0 && arguments.step.seq > 0;
+  if (has_model && (arguments.step.layout.empty() || !has_batch)) {
+    throw UsageError(
+        "[command line] simulate --model: needs --layout, --global-batch and --seq; give for "
+        "example --layout \"pp=4 tp=4\" --global-batch 64 --seq 8192");
   }
+  if (is_bare && !(arguments.html.empty() && arguments.beside.empty())) {
+    throw UsageError(
+        "[command line] simulate --costs: --html shows a training step; use --trace for a bare "
+        "schedule");
+  }
+  if (!arguments.beside.empty() && arguments.html.empty()) {
+    throw UsageError("[command line] simulate --beside: shows a run on the page; add --html FILE");
+  }
+}
+
+void simulate_step(const SimulateArguments& arguments, const std::vector<ConfigOverride>& overrides,
+                   const Session& session) {
+  constexpr std::int64_t kMaxBytes = std::int64_t{1} << 30;
+  const StepReport report =
+      arguments.config.empty()
+          ? model_report(arguments.step, arguments.cluster)
+          : program_report(
+                train_config({.path = arguments.config, .overrides = overrides, .layout = {}}),
+                arguments.cluster);
+  if (!arguments.trace.empty()) replace_file(arguments.trace, report.trace());
+  if (!arguments.html.empty()) {
+    std::optional<Timeline> measured;
+    if (!arguments.beside.empty()) {
+      measured = parse_chrome_trace(read_text(arguments.beside, kMaxBytes), arguments.beside);
+      measured->title = "measured, " + measured->title;
+    }
+    replace_file(arguments.html, report.html(measured));
+  }
+  session.print(arguments.is_json ? report.json() : report.text());
+}
+
+void simulate_schedule(const SimulateArguments& arguments, const Session& session) {
   const ScheduleCosts costs = parse_costs(arguments.costs);
   const Schedule schedule = schedule_of(arguments);
   if (arguments.is_csv) return session.print(schedule_csv(schedule));
@@ -163,6 +202,27 @@ void run_simulate(const SimulateArguments& arguments, const std::vector<ConfigOv
   if (!arguments.trace.empty())
     replace_file(arguments.trace, chrome_trace_json(schedule_timeline(schedule, times)));
   session.print(arguments.is_json ? result_json(schedule, times) : result_text(schedule, times));
+}
+
+void run_simulate(const SimulateArguments& arguments, const std::vector<ConfigOverride>& overrides,
+                  const Session& session) {
+  check_form(arguments);
+  if (!arguments.costs.empty()) return simulate_schedule(arguments, session);
+  simulate_step(arguments, overrides, session);
+}
+
+void add_model_options(CLI::App& command, ModelStep& step) {
+  command.add_option("--model", step.model, "name of a model, or a models/*.toml, without CONFIG")
+      ->check(non_empty("model"));
+  command
+      .add_option("--layout", step.layout,
+                  "of the model: \"pp=4 dp=8 tp=4 zero=1 mbs=1 schedule=interleaved:2\"")
+      ->check(non_empty("layout"));
+  command.add_option("--global-batch", step.global_batch, "of the model: sequences of a step")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--seq", step.seq, "of the model: tokens of a sequence")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--precision", step.precision, "of the model: bf16 or fp32 (bf16)");
 }
 
 std::string schedule_names() {
@@ -182,9 +242,12 @@ void add_simulate_command(CLI::App& app, Session& session,
       "simulate", "Price a training step, or a bare pipeline schedule, on a virtual clock");
   command->add_option("config", arguments->config, "config file (TOML) of a training run");
   command
-      ->add_option("--cluster", arguments->cluster,
-                   "file of trireme calibrate: the machine whose cores the ranks share")
-      ->check(non_empty("file"));
+      ->add_option(
+          "--cluster", arguments->cluster,
+          "file of trireme calibrate, for the machine whose cores the ranks share, or name "
+          "of a published cluster, on which each rank has a device")
+      ->check(non_empty("cluster"));
+  add_model_options(*command, arguments->step);
   command->add_option("--costs", arguments->costs,
                       "of a bare schedule: units of a stage's forward (F), input gradient (I), "
                       "weight gradient (W), a message (C) and DualPipe's pair (OV), as "
@@ -200,6 +263,12 @@ void add_simulate_command(CLI::App& app, Session& session,
   CLI::Option* const trace =
       command->add_option("--trace", arguments->trace, "write a trace file for ui.perfetto.dev")
           ->check(non_empty("file"));
+  command->add_option("--html", arguments->html, "write a page with pictures of the step")
+      ->check(non_empty("file"));
+  command
+      ->add_option("--beside", arguments->beside,
+                   "trace.json of a run (trace.steps): shown below the simulated step, with --html")
+      ->check(non_empty("file"));
   CLI::Option* const json = command->add_flag("--json", arguments->is_json, "print JSON");
   command->add_flag("--csv", arguments->is_csv, "print the schedule itself, for --schedule FILE")
       ->excludes(trace)
@@ -207,8 +276,11 @@ void add_simulate_command(CLI::App& app, Session& session,
   command->footer(fmt::format(
       "Schedules:\n{}Example: trireme simulate --schedule interleaved:2 --pp 4 --micro-batches 8 "
       "--costs F=1,I=1,W=1\n"
-      "Example: trireme simulate configs/tiny.toml --cluster this-machine.toml --layout.pp 2",
-      schedule_names()));
+      "Example: trireme simulate configs/tiny.toml --cluster this-machine.toml --layout.pp 2\n"
+      "Example: trireme simulate --model llama-3-8b --cluster h100-dgx --layout \"pp=2 dp=2 tp=4 "
+      "zero=1 mbs=1\" --global-batch 32 --seq 8192 --html step.html\n"
+      "Clusters: {}",
+      schedule_names(), built_in_names("clusters")));
   command->callback(
       [arguments, &overrides, &session] { run_simulate(*arguments, overrides, session); });
 }

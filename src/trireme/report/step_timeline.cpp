@@ -28,6 +28,10 @@ TraceEvent event_of(const StreamRecord& record, const InstructionTime& time, dou
 
 }  // namespace
 
+std::vector<std::string> step_stream_names() {
+  return {"compute", "communication", "tensor", "pipeline", "context"};
+}
+
 std::string event_name(const Program& program, const Instruction& instruction) {
   std::string name(op_name(instruction.op));
   if (instruction.part != Part::kNone) name += fmt::format(" {}", part_name(instruction.part));
@@ -53,9 +57,7 @@ Timeline step_timeline(std::string title, const std::vector<StreamRecord>& recor
   for (const StreamRecord& record : records) {
     for (const InstructionTime& time : record.times) origin = std::min(origin, time.start_seconds);
   }
-  Timeline timeline{.title = std::move(title),
-                    .stream_names = {"compute", "communication", "tensor", "pipeline", "context"},
-                    .events = {}};
+  Timeline timeline{.title = std::move(title), .stream_names = step_stream_names(), .events = {}};
   for (const StreamRecord& record : records) {
     for (const InstructionTime& time : record.times) {
       timeline.events.push_back(event_of(record, time, origin));

@@ -1,6 +1,7 @@
 // What ranks did in recorded steps, as a timeline.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "trireme/execute/rank_executor.h"
@@ -8,6 +9,9 @@
 #include "trireme/report/trace.h"
 
 namespace trireme {
+
+/// Of the streams of instruction.h.
+[[nodiscard]] std::vector<std::string> step_stream_names();
 
 /// "FWD QKV L3", "ALL_REDUCE grads.0", "OPT_STEP params.1".
 [[nodiscard]] std::string event_name(const Program& program, const Instruction& instruction);

@@ -67,4 +67,10 @@ std::string text_table(const Row& header, std::span<const Row> rows) {
   return table;
 }
 
+std::string milliseconds_text(double seconds) {
+  constexpr double kMilliseconds = 1e3, kLong = 1e3;
+  const double ms = seconds * kMilliseconds;
+  return ms >= kLong ? fmt::format("{:.0f}", ms) : fmt::format("{:.4g}", ms);
+}
+
 }  // namespace trireme

@@ -14,4 +14,7 @@ namespace trireme {
 [[nodiscard]] std::string text_table(const std::vector<std::string>& header,
                                      std::span<const std::vector<std::string>> rows);
 
+/// Four digits, or all before the point, never an exponent: "0.2592", "70.41", "23087".
+[[nodiscard]] std::string milliseconds_text(double seconds);
+
 }  // namespace trireme

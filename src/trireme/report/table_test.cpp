@@ -42,5 +42,10 @@ TEST(TextTable, RowOfAnotherLengthIsRefused) {
   EXPECT_THROW(static_cast<void>(text_table({"a", "b"}, Rows{{"1"}})), UsageError);
 }
 
+TEST(MillisecondsText, HasNoExponent) {
+  EXPECT_EQ(milliseconds_text(23.0874), "23087");
+  EXPECT_EQ(milliseconds_text(0.070412), "70.41");
+}
+
 }  // namespace
 }  // namespace trireme

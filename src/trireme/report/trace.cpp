@@ -50,6 +50,16 @@ std::string complete_event(const TraceEvent& event) {
       event.start_seconds * kMicroseconds, event.duration_seconds * kMicroseconds, args);
 }
 
+std::string counter_event(const TraceSample& sample) {
+  constexpr double kMicroseconds = 1e6;
+  std::vector<std::string> args;
+  for (const auto& [name, value] : sample.values)
+    args.push_back(fmt::format("{}:{:.0f}", json_text(name), value));
+  return fmt::format(R"({{"ph":"C","name":{},"pid":{},"ts":{:.3f},"args":{{{}}}}})",
+                     json_text(sample.name), sample.rank, sample.start_seconds * kMicroseconds,
+                     fmt::join(args, ","));
+}
+
 }  // namespace
 
 std::string stream_name(const Timeline& timeline, int stream) {
@@ -71,6 +81,7 @@ std::string chrome_trace_json(const Timeline& timeline) {
   for (const TraceEvent& event : timeline.events) {
     events.push_back(complete_event(event));
   }
+  for (const TraceSample& sample : timeline.samples) events.push_back(counter_event(sample));
   return fmt::format(
       "{{\"displayTimeUnit\":\"ms\",\"otherData\":{{\"title\":{}}},\"traceEvents\":[\n{}\n]}}\n",
       json_text(timeline.title), fmt::join(events, ",\n"));

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "trireme/base/errors.h"
+
 namespace trireme {
 namespace {
 
@@ -50,6 +52,45 @@ TEST(ChromeTrace, EmptyTimelineIsStillATrace) {
 TEST(Timeline, EndsWithItsLastEvent) {
   EXPECT_EQ(end_seconds(two_ranks()), 0.004);
   EXPECT_EQ(end_seconds({}), 0.0);
+}
+
+TEST(ChromeTrace, HoldsSamplesAsCounters) {
+  const Timeline timeline{.samples = {{.rank = 2,
+                                       .name = "memory (bytes)",
+                                       .start_seconds = 1e-3,
+                                       .values = {{"activations", 64}}}}};
+  const auto event = nlohmann::json::parse(chrome_trace_json(timeline))["traceEvents"][0];
+  EXPECT_EQ(event["ph"], "C");
+  EXPECT_EQ(event["pid"], 2);
+  EXPECT_EQ(event["ts"], 1000);
+  EXPECT_EQ(event["args"]["activations"], 64);
+}
+
+TEST(ParseChromeTrace, GivesBackWhatWasWritten) {
+  const Timeline timeline{.title = "a \"run\"",
+                          .stream_names = {"compute", "tensor"},
+                          .events = {{.rank = 1,
+                                      .stream = 0,
+                                      .name = "F0",
+                                      .category = "forward",
+                                      .start_seconds = 0.25,
+                                      .duration_seconds = 0.5,
+                                      .micro_batch = 7},
+                                     {.rank = 1,
+                                      .stream = 1,
+                                      .name = "sum",
+                                      .category = "communication",
+                                      .start_seconds = 0.5,
+                                      .duration_seconds = 0.125}}};
+  const Timeline again = parse_chrome_trace(chrome_trace_json(timeline), "trace.json");
+  EXPECT_EQ(again.title, timeline.title);
+  EXPECT_EQ(again.stream_names, timeline.stream_names);
+  EXPECT_EQ(again.events, timeline.events);
+}
+
+TEST(ParseChromeTrace, RefusesOtherFiles) {
+  for (const char* const text : {"", "{}", "[1]", "{\"traceEvents\":[{\"ph\":1}]}"})
+    EXPECT_THROW(static_cast<void>(parse_chrome_trace(text, "x.json")), UsageError) << text;
 }
 
 }  // namespace

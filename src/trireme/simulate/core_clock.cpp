@@ -17,9 +17,11 @@ class Run {
   Run(const RendezvousSystem& system, const std::vector<std::vector<CoreOp>>& ops, int num_cores,
       double wake_seconds)
       : num_cores_(num_cores), wake_seconds_(wake_seconds) {
-    TRI_CHECK(system.ranks.size() == ops.size() && num_cores >= 1);
+    TRI_CHECK(system.ranks.size() == ops.size() && num_cores >= 0);
     for (std::size_t rank = 0; rank < ops.size(); ++rank) add_rank(rank, system, ops[rank]);
     clock_.busy.assign(ops.size(), 0.0);
+    computes_.assign(ops.size(), false);
+    communicates_.assign(ops.size(), false);
   }
 
   CoreClock run() {
@@ -38,6 +40,7 @@ class Run {
  private:
   struct Node {
     std::size_t rank = 0;
+    std::size_t position = 0;
     int queue = 0;
     CoreOp op;
     int num_before = 0;  ///< ops that must complete first
@@ -54,11 +57,12 @@ class Run {
   void add_rank(std::size_t rank, const RendezvousSystem& system, const std::vector<CoreOp>& ops) {
     TRI_CHECK(system.ranks[rank].size() == ops.size());
     const std::size_t first = nodes_.size();
+    clock_.times.emplace_back(ops.size());
     std::map<int, std::size_t> last;  // by queue
     for (std::size_t i = 0; i < ops.size(); ++i) {
       const RendezvousOp& op = system.ranks[rank][i];
       const std::size_t node = nodes_.size();
-      nodes_.push_back({.rank = rank, .queue = op.queue, .op = ops[i]});
+      nodes_.push_back({.rank = rank, .position = i, .queue = op.queue, .op = ops[i]});
       if (const auto before = last.find(op.queue); before != last.end())
         order(before->second, node);
       last[op.queue] = node;
@@ -84,6 +88,7 @@ class Run {
       starts_.pop();
       if (nodes_[node].num_to_meet == 0) {
         running_.push_back(node);
+        time_of(node).start = now_;
         continue;
       }
       for (const std::size_t meeting : nodes_[node].meets) arrive(node, meetings_[meeting]);
@@ -99,26 +104,48 @@ class Run {
     }
   }
 
+  [[nodiscard]] OpTime& time_of(std::size_t node) {
+    return clock_.times[nodes_[node].rank][nodes_[node].position];
+  }
+
+  /// 0: the op has its surroundings to itself; 1: all of them are busy.
+  [[nodiscard]] double crowd(const Node& node, int threads) const {
+    if (num_cores_ == 0) return computes_[node.rank] && communicates_[node.rank] ? 1 : 0;
+    return num_cores_ == 1 ? 1 : std::clamp((threads - 1.0) / (num_cores_ - 1.0), 0.0, 1.0);
+  }
+
   /// Share of an op that is done in a second while `threads` are busy.
-  [[nodiscard]] double rate(const CoreOp& op, int threads) const {
-    const double crowd =
-        num_cores_ == 1 ? 1 : std::clamp((threads - 1.0) / (num_cores_ - 1.0), 0.0, 1.0);
-    const double seconds = op.seconds.alone + (op.seconds.busy - op.seconds.alone) * crowd;
-    const double share =
-        op.threads > 0 && threads > num_cores_ ? static_cast<double>(num_cores_) / threads : 1.0;
+  [[nodiscard]] double rate(const Node& node, int threads) const {
+    const CoreOp& op = node.op;
+    const double seconds =
+        op.seconds.alone + (op.seconds.busy - op.seconds.alone) * crowd(node, threads);
+    const bool is_shared = num_cores_ > 0 && op.threads > 0 && threads > num_cores_;
+    const double share = is_shared ? static_cast<double>(num_cores_) / threads : 1.0;
     constexpr double kAtOnce = 1e15;
     return seconds > 0 ? share / seconds : kAtOnce;
+  }
+
+  /// Notes who is at work; returns the threads of all.
+  int survey() {
+    int threads = 0;
+    std::fill(computes_.begin(), computes_.end(), false);
+    std::fill(communicates_.begin(), communicates_.end(), false);
+    for (const std::size_t node : running_) {
+      const Node& each = nodes_[node];
+      threads += each.op.threads;
+      (each.queue == 0 ? computes_ : communicates_)[each.rank] = true;
+    }
+    return threads;
   }
 
   /// To the next end or start. An op ends when the clock shows the time at which it would: what is
   /// left of it may be less than the clock can count.
   void advance() {
-    int threads = 0;
-    for (const std::size_t node : running_) threads += nodes_[node].op.threads;
+    const int threads = survey();
     double until = starts_.empty() ? std::numeric_limits<double>::infinity() : starts_.top().first;
     std::vector<double> ends;
     for (const std::size_t node : running_) {
-      ends.push_back(now_ + nodes_[node].left / rate(nodes_[node].op, threads));
+      ends.push_back(now_ + nodes_[node].left / rate(nodes_[node], threads));
       until = std::min(until, ends.back());
     }
     TRI_CHECK(until < std::numeric_limits<double>::infinity());
@@ -128,7 +155,7 @@ class Run {
     std::vector<std::size_t> still;
     for (std::size_t i = 0; i < running_.size(); ++i) {
       Node& each = nodes_[running_[i]];
-      each.left -= elapsed * rate(each.op, threads);
+      each.left -= elapsed * rate(each, threads);
       if (each.queue == 0) clock_.busy[each.rank] += elapsed;
       (ends[i] <= until || each.left <= 0 ? done : still).push_back(running_[i]);
     }
@@ -138,6 +165,7 @@ class Run {
 
   void complete(std::size_t node) {
     ++num_done_;
+    time_of(node).end = now_;
     for (const std::size_t next : nodes_[node].next) {
       if (--nodes_[next].num_before > 0) continue;
       const bool was_asleep = nodes_[next].queue != nodes_[node].queue;
@@ -152,6 +180,7 @@ class Run {
   std::vector<Meeting> meetings_;
   std::priority_queue<Start, std::vector<Start>, std::greater<>> starts_;
   std::vector<std::size_t> running_;
+  std::vector<bool> computes_, communicates_;  ///< by rank: its compute queue runs, another one
   std::size_t num_done_ = 0;
   double now_ = 0;
   CoreClock clock_;

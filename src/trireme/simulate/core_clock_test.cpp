@@ -70,5 +70,34 @@ TEST(CoreClock, AnotherQueueWakesUpFirst) {
   EXPECT_DOUBLE_EQ(run_core_clock(system, {{op(1), op(1)}}, 2, 0.25).makespan, 2.25);
 }
 
+TEST(CoreClock, WithoutCoresEachRankHasItsOwnDevice) {
+  const CoreClock clock = run_core_clock(apart({1, 1, 1}), {{op(1)}, {op(2)}, {op(1)}}, 0, 0);
+  EXPECT_DOUBLE_EQ(clock.makespan, 2);
+}
+
+TEST(CoreClock, OnADeviceTwoQueuesSlowEachOther) {
+  RendezvousSystem system = apart({2});
+  system.ranks[0][1].queue = 1;
+  const CoreOp each = {.seconds = {.alone = 1, .busy = 2}};
+  EXPECT_DOUBLE_EQ(run_core_clock(system, {{each, each}}, 0, 0).makespan, 2);
+}
+
+TEST(CoreClock, OnADeviceTwoOtherQueuesDoNotSlowEachOther) {
+  RendezvousSystem system = apart({2});
+  system.ranks[0][0].queue = 1;
+  system.ranks[0][1].queue = 2;
+  const CoreOp each = {.seconds = {.alone = 1, .busy = 2}};
+  EXPECT_DOUBLE_EQ(run_core_clock(system, {{each, each}}, 0, 0).makespan, 1);
+}
+
+TEST(CoreClock, TellsWhenAllHadBegun) {
+  RendezvousSystem system = apart({1, 2});
+  system.ranks[0][0].meets = {0};
+  system.ranks[1][1].meets = {0};
+  const CoreClock clock = run_core_clock(system, {{op(0.5)}, {op(3), op(0.5)}}, 0, 0);
+  EXPECT_DOUBLE_EQ(clock.times[0][0].start, 3);
+  EXPECT_DOUBLE_EQ(clock.times[0][0].end, 3.5);
+}
+
 }  // namespace
 }  // namespace trireme

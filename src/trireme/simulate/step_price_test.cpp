@@ -8,16 +8,21 @@
 namespace trireme {
 namespace {
 
+CoreClock even_step(const std::vector<Program>& programs) {
+  const MachinePrices prices(even_machine(1));
+  return price_step(programs, machine_step_prices(prices, 1));
+}
+
 double seconds_of(Layout layout, std::int64_t global_batch) {
   const BuildRequest request =
       small_request(std::move(layout), {.seq = 8, .micro_batch = 1, .global_batch = global_batch});
-  return price_step(all_ranks(request), 1, MachinePrices(even_machine(1))).makespan;
+  return even_step(all_ranks(request)).makespan;
 }
 
 TEST(PriceStep, OneRankTakesTheSumOfItsInstructions) {
   const BuildRequest request = small_request({}, {.seq = 8, .micro_batch = 1, .global_batch = 1});
   const std::vector<Program> programs = all_ranks(request);
-  const CoreClock clock = price_step(programs, 1, MachinePrices(even_machine(1)));
+  const CoreClock clock = even_step(programs);
   // Products and attention of the even machine take longer: their tables hold one shape.
   EXPECT_NEAR(clock.makespan, clock.busy[0], 1e-9);
   EXPECT_GE(clock.makespan, static_cast<double>(programs[0].num_instructions()));
@@ -40,7 +45,7 @@ TEST(PriceStep, EveryKindOfParallelismHasAPrice) {
     const Batch batch{.seq = 8, .micro_batch = 1, .global_batch = 8};
     SCOPED_TRACE(layout_text(layout, batch));
     const std::vector<Program> programs = all_ranks(small_request(layout, batch, spec));
-    EXPECT_GT(price_step(programs, 1, MachinePrices(even_machine(1))).makespan, 0);
+    EXPECT_GT(even_step(programs).makespan, 0);
   }
 }
 

@@ -8,23 +8,30 @@
 
 namespace trireme {
 
-ProgramPrice price_layout(const BuildRequest& request, int threads_per_rank,
-                          const Cluster& cluster) {
+StepSimulation simulate_ranks(const BuildRequest& request, int threads_per_rank,
+                              const Cluster& cluster) {
   const MachinePrices prices(cluster);
   std::vector<std::vector<Program>> programs;
   BuildRequest of_rank = request;
   for (of_rank.rank = 0; of_rank.rank < request.layout.world(); ++of_rank.rank)
     programs.push_back({build_train(of_rank)});
-  ProgramPrice price;
-  std::vector<Program> trained;
+  StepSimulation simulation;
   for (RankPrograms& rank : make_ready(std::move(programs), threads_per_rank)) {
-    if (price.arena_bytes.empty()) price.first_rank_bytes = rank.placement.kind_bytes;
-    price.arena_bytes.push_back(rank.placement.arena_bytes);
-    trained.push_back(std::move(rank.programs.front()));
+    simulation.placements.push_back(std::move(rank.placement));
+    simulation.programs.push_back(std::move(rank.programs.front()));
   }
-  CoreClock clock = price_step(trained, threads_per_rank, prices);
-  price.step_seconds = clock.makespan;
-  price.busy_seconds = std::move(clock.busy);
+  simulation.clock = price_step(simulation.programs, machine_step_prices(prices, threads_per_rank));
+  return simulation;
+}
+
+ProgramPrice price_layout(const BuildRequest& request, int threads_per_rank,
+                          const Cluster& cluster) {
+  StepSimulation simulation = simulate_ranks(request, threads_per_rank, cluster);
+  ProgramPrice price{.step_seconds = simulation.clock.makespan,
+                     .busy_seconds = std::move(simulation.clock.busy)};
+  for (const Placement& placement : simulation.placements)
+    price.arena_bytes.push_back(placement.arena_bytes);
+  price.first_rank_bytes = simulation.placements.front().kind_bytes;
   return price;
 }
 

@@ -7,6 +7,7 @@
 #include "trireme/cost/cluster.h"
 #include "trireme/program/place.h"
 #include "trireme/program/program.h"
+#include "trireme/simulate/step_simulation.h"
 
 namespace trireme {
 
@@ -21,6 +22,10 @@ struct ProgramPrice {
 /// Builds, verifies and places the training programs of all ranks of `request` (whose rank is
 /// ignored), each with a team of `threads_per_rank`, and runs them on a clock (price_step). Throws
 /// UsageError as the builder does, and unless `cluster` is a calibrated machine.
+[[nodiscard]] StepSimulation simulate_ranks(const BuildRequest& request, int threads_per_rank,
+                                            const Cluster& cluster);
+
+/// The same, in short.
 [[nodiscard]] ProgramPrice price_layout(const BuildRequest& request, int threads_per_rank,
                                         const Cluster& cluster);
 

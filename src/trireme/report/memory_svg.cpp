@@ -1,0 +1,214 @@
+#include "trireme/report/memory_svg.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+
+#include <fmt/format.h>
+
+#include "trireme/base/units.h"
+#include "trireme/report/svg.h"
+#include "trireme/report/table.h"
+
+namespace trireme {
+namespace {
+
+// Lengths are in pixels.
+constexpr double kLeft = kTimeLeft;
+constexpr double kRight = kTimeRight;
+constexpr double kMargin = 16.0;
+constexpr double kTop = 88.0;
+constexpr double kHeight = 260.0;
+constexpr double kBottom = kTop + kHeight;
+constexpr double kAxisHeight = 48.0;
+constexpr double kMiB = 1024.0 * 1024.0;
+constexpr double kGiB = 1024.0 * kMiB;
+constexpr double kMilliseconds = 1e3;
+
+/// From the bottom: what stays, then what comes and goes.
+constexpr std::array<MemoryKind, kNumMemoryKinds> kStack = {
+    MemoryKind::kParameters,    MemoryKind::kMaster,     MemoryKind::kMoments,
+    MemoryKind::kGradients,     MemoryKind::kPacked,     MemoryKind::kWorkspace,
+    MemoryKind::kCommunication, MemoryKind::kActivations};
+
+/// The fullest sample of each column of pixels, at most.
+std::vector<MemorySample> thinned(const MemoryUse& memory, double end_seconds) {
+  std::vector<MemorySample> columns;
+  const auto column_of = [&](const MemorySample& sample) {
+    return std::floor(sample.seconds / end_seconds * (kRight - kLeft));
+  };
+  for (const MemorySample& sample : memory.samples) {
+    if (columns.empty() || column_of(columns.back()) != column_of(sample)) {
+      columns.push_back(sample);
+    } else if (sample.total() > columns.back().total()) {
+      columns.back().bytes = sample.bytes;
+    }
+  }
+  return columns;
+}
+
+/// The picture's scales.
+struct Scales {
+  double end_seconds = 1;
+  double most_bytes = 1;
+  [[nodiscard]] double x(double seconds) const {
+    return kLeft + seconds / end_seconds * (kRight - kLeft);
+  }
+  [[nodiscard]] double y(double bytes) const { return kBottom - bytes / most_bytes * kHeight; }
+};
+
+/// What lies between two heights of the stack.
+std::string area(const std::vector<MemorySample>& samples, const Scales& scales,
+                 const std::vector<double>& low, const std::vector<double>& high,
+                 std::string_view colour) {
+  std::string path;
+  const auto end_of = [&](std::size_t i) {
+    return scales.x(i + 1 < samples.size() ? samples[i + 1].seconds : scales.end_seconds);
+  };
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const double y = scales.y(high[i]);
+    path += fmt::format("{}{:.1f} {:.1f}H{:.1f}", path.empty() ? 'M' : 'L',
+                        scales.x(samples[i].seconds), y, end_of(i));
+  }
+  for (std::size_t i = samples.size(); i-- > 0;) {
+    path += fmt::format("L{:.1f} {:.1f}H{:.1f}", end_of(i), scales.y(low[i]),
+                        scales.x(samples[i].seconds));
+  }
+  return fmt::format("<path d=\"{}Z\" fill=\"{}\"/>\n", path, colour);
+}
+
+struct Stack {
+  std::string legend;
+  std::string areas;
+};
+
+/// Kinds that never have a byte are left out.
+Stack draw_stack(const std::vector<MemorySample>& samples, const Scales& scales) {
+  Stack stack;
+  std::vector<double> low(samples.size(), 0.0);
+  double x = kMargin;
+  for (std::size_t k = 0; k < kStack.size(); ++k) {
+    std::vector<double> high = low;
+    double most = 0;
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      const auto bytes =
+          static_cast<double>(samples[i].bytes.at(static_cast<std::size_t>(kStack.at(k))));
+      high[i] += bytes;
+      most = std::max(most, bytes);
+    }
+    if (most <= 0) continue;
+    const std::string name = fmt::format("{} {}", memory_kind_name(kStack.at(k)),
+                                         format_bytes(static_cast<std::int64_t>(most)));
+    stack.legend += fmt::format(
+        "<rect x=\"{:.2f}\" y=\"46\" width=\"14\" height=\"14\" rx=\"2\" fill=\"{}\"/>\n{}", x,
+        fill_colour(k), svg_text("", x + 20.0, 57.5, name));
+    x += 20.0 + text_width(name);
+    stack.areas += area(samples, scales, low, high, fill_colour(k));
+    low = high;
+  }
+  return stack;
+}
+
+std::string draw_axes(const Scales& scales) {
+  std::string axes;
+  const bool is_large = scales.most_bytes >= kGiB;
+  const double unit = is_large ? kGiB : kMiB;
+  const double most = scales.most_bytes / unit;
+  const double step = tick_step(most, 5.0);
+  for (const double value : tick_values(step, most)) {
+    const double y = scales.y(value * unit);
+    axes += svg_line("grid", kLeft, y, kRight, y) +
+            svg_text("quiet end", kLeft - 10.0, y + 4.5, tick_text(value, step));
+  }
+  axes += fmt::format(
+      "<text class=\"quiet mid\" transform=\"translate({:.2f} {:.2f}) rotate(-90)\">memory "
+      "({})</text>\n",
+      kLeft - 70.0, kTop + kHeight / 2.0, is_large ? "GiB" : "MiB");
+  const double end_ms = scales.end_seconds * kMilliseconds;
+  const double step_ms = tick_step(end_ms, 10.0);
+  for (const double ms : tick_values(step_ms, end_ms)) {
+    const double x = scales.x(ms / kMilliseconds);
+    axes += svg_line("tick", x, kBottom, x, kBottom + 6.0) +
+            svg_text("quiet mid", x, kBottom + 20.0, tick_text(ms, step_ms));
+  }
+  return axes + svg_text("quiet mid", (kLeft + kRight) / 2.0, kBottom + 38.0, "time (ms)");
+}
+
+std::string draw_peak(const MemoryPeak& peak, const Scales& scales, const std::string& label) {
+  const double x = scales.x(peak.seconds);
+  const double y = scales.y(static_cast<double>(peak.bytes));
+  const bool is_right = x > (kLeft + kRight) / 2;
+  return svg_line("makespan", x, y, x, kBottom) +
+         fmt::format(
+             "<circle cx=\"{:.2f}\" cy=\"{:.2f}\" r=\"4.5\" fill=\"#b3261e\" "
+             "stroke=\"#ffffff\"/>\n",
+             x, y) +
+         svg_text(is_right ? "mark end" : "mark", x + (is_right ? -10.0 : 10.0), y - 8.0, label);
+}
+
+}  // namespace
+
+std::string memory_svg(const MemoryUse& memory, const MemoryPicture& picture) {
+  constexpr double kHeadroom = 1.12;    // for the label of the peak
+  constexpr double kShownLimit = 1.75;  // a limit farther above the peak would flatten the rest
+  const auto peak = static_cast<double>(memory.peak.bytes);
+  const bool shows_limit = picture.limit_bytes > 0 && picture.limit_bytes < kShownLimit * peak;
+  const double most = shows_limit ? std::max(peak, picture.limit_bytes) : peak;
+  const std::string title =
+      picture.limit_bytes > 0
+          ? fmt::format("{}; the device has {}", picture.title,
+                        format_bytes(static_cast<std::int64_t>(picture.limit_bytes)))
+          : picture.title;
+  const Scales scales{.end_seconds = picture.end_seconds, .most_bytes = kHeadroom * most};
+  const Stack stack = draw_stack(thinned(memory, picture.end_seconds), scales);
+  std::string body =
+      svg_text("title", kMargin, 28.0, title) + stack.legend + draw_axes(scales) + stack.areas;
+  if (shows_limit) {
+    const double y = scales.y(picture.limit_bytes);
+    body += svg_line("limit", kLeft, y, kRight, y) +
+            svg_text("quiet", kLeft + 6.0, y - 6.0, "memory of the device");
+  }
+  body += draw_peak(memory.peak, scales, picture.peak_label);
+  return svg_file(kBottom + kAxisHeight, body);
+}
+
+std::string waterfall_svg(const std::string& title,
+                          const std::vector<std::pair<std::string, double>>& term_seconds) {
+  constexpr double kRowHeight = 24.0, kRowGap = 6.0, kFirstRow = 46.0, kValueWidth = 170.0;
+  double total = 0;
+  double name_width = text_width("step");
+  for (const auto& [name, seconds] : term_seconds) {
+    total += seconds;
+    name_width = std::max(name_width, text_width(name));
+  }
+  const double left = kMargin + name_width + 10.0;
+  const double per_second = (kRight - kValueWidth - left) / total;
+  std::string body = svg_text("title", kMargin, 28.0, title);
+  double begin = 0, y = kFirstRow;
+  const auto add_row = [&](const std::string& name, double from, double seconds,
+                           std::string_view colour) {
+    const double x = left + from * per_second, width = seconds * per_second;
+    body += svg_text("end", left - 10.0, y + 16.5, name) +
+            fmt::format(
+                "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" "
+                "rx=\"2\" fill=\"{}\"/>\n",
+                x, y, std::max(width, 1.0), kRowHeight, colour) +
+            svg_text("", x + width + 8.0, y + 16.5,
+                     fmt::format("{} ms, {:.1f} %", milliseconds_text(seconds),
+                                 100.0 * seconds / total));
+    y += kRowHeight + kRowGap;
+  };
+  for (std::size_t i = 0; i < term_seconds.size(); ++i) {
+    const auto& [name, seconds] = term_seconds[i];
+    if (seconds <= 0) continue;
+    add_row(name, begin, seconds, fill_colour(i));
+    begin += seconds;
+    const double x = left + begin * per_second;
+    body += svg_line("grid", x, y - kRowGap, x, y);
+  }
+  add_row("step", 0.0, total, "#52606d");
+  return svg_file(y + kMargin, body);
+}
+
+}  // namespace trireme

@@ -1,0 +1,45 @@
+// What all pictures share: colours, text and axes. Private to the layer.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trireme {
+
+/// Pixels; of every picture, so that they line up on a page.
+inline constexpr double kPictureWidth = 1280.0;
+/// Of time 0 and of the last moment, where the labels of lanes need no more room.
+inline constexpr double kTimeLeft = 200.0;
+inline constexpr double kTimeRight = kPictureWidth - 32.0;
+
+/// Light fills on which dark text can be read, told apart also with red-green blindness; they start
+/// over after the last one.
+[[nodiscard]] std::string_view fill_colour(std::size_t index);
+
+/// Escaped for XML and HTML; what neither may hold becomes U+FFFD.
+[[nodiscard]] std::string xml_text(std::string_view text);
+
+/// Pixels of a text at 12 px, rounded up.
+[[nodiscard]] double text_width(std::string_view text);
+
+/// 1, 2 or 5 times a power of ten, so that about `num_ticks` of them make up `length`.
+[[nodiscard]] double tick_step(double length, double num_ticks);
+
+/// Multiples of `step` from 0 to `end`.
+[[nodiscard]] std::vector<double> tick_values(double step, double end);
+
+/// With as many decimals as the step of the ticks has.
+[[nodiscard]] std::string tick_text(double value, double step);
+
+/// A text of a class of the style.
+[[nodiscard]] std::string svg_text(std::string_view style, double x, double y,
+                                   std::string_view text);
+
+[[nodiscard]] std::string svg_line(std::string_view style, double x1, double y1, double x2,
+                                   double y2);
+
+/// A whole SVG file of the pictures' width.
+[[nodiscard]] std::string svg_file(double height, std::string_view body);
+
+}  // namespace trireme
