@@ -97,7 +97,7 @@ def playbook():
     regrets = [max(c)[1] / max(m for _, m in c) for c in cells.values()]
     memory = [error(number(r, "pred_mem_gib"), number(r, "mem_gb")) for r in rows]
     peaks = [number(r, "pred_peak_mem_gib") or 0 for r in rows]
-    bad = [number(r, "pred_peak_mem_gib") or 0 for r in failed if r["caveat"].startswith("unknown")]
+    bad = [number(r, "pred_peak_mem_gib") or 0 for r in failed if r["caveat"] == "unknown(oom_or_crash_or_timeout)"]
     rank = ranks(peaks + bad)[len(peaks):]
     auc = (sum(rank) + len(bad) - len(bad) * (len(bad) + 1) / 2) / (len(bad) * len(peaks))
     simple = [r for r in clean if r["pp"] == "1" and int(r["tp"]) <= 8]

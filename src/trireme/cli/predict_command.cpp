@@ -8,6 +8,7 @@
 #include "trireme/base/csv.h"
 #include "trireme/checkpoint/file.h"
 #include "trireme/cli/commands.h"
+#include "trireme/cli/program_price.h"
 #include "trireme/cli/run_log.h"
 #include "trireme/cli/validators.h"
 #include "trireme/plan/predict_table.h"
@@ -29,7 +30,7 @@ void run_predict(const PredictArguments& arguments, const Session& session) {
   PredictRequest request{.cluster = read_cluster(arguments.cluster),
                          .framework = arguments.framework};
   if (read_profile(arguments.framework, request.cluster).name == "trireme") {
-    request.price_programs = predict_programs;
+    request.price_programs = request.cluster.is_cpu ? program_prediction : predict_programs;
   }
   const CsvTable cases = parse_csv(read_text(arguments.cases, kMaxTableBytes), arguments.cases);
   const CsvTable predicted = predict_table(cases, request);

@@ -9,6 +9,7 @@
 
 #include "trireme/base/units.h"
 #include "trireme/layout/layout.h"
+#include "trireme/plan/program_memory.h"
 #include "trireme/report/table.h"
 #include "trireme/train/layout_price.h"
 #include "trireme/train/run_plan.h"
@@ -59,6 +60,20 @@ std::string program_price(const TrainConfig& config, const std::string& cluster_
                      format_count(static_cast<std::int64_t>(
                          static_cast<double>(config.batch.tokens_per_step()) / price.step_seconds)),
                      bubble, num_threads, num_threads == 1 ? "thread" : "threads");
+}
+
+Prediction program_prediction(const PricedCase& row, const Cluster& cluster,
+                              const Profile& /*profile*/) {
+  const int num_threads = threads_per_rank({}, cluster.node_devices, row.workload.layout.world());
+  const ProgramPrice price = price_layout(build_request(row), num_threads, cluster);
+  const std::vector<std::int64_t>& bytes = price.arena_bytes;
+  const double all = std::accumulate(bytes.begin(), bytes.end(), 0.0);
+  const double busy = *std::max_element(price.busy_seconds.begin(), price.busy_seconds.end());
+  return {.step_seconds = price.step_seconds,
+          .first_stage_bytes = static_cast<double>(bytes.front()),
+          .peak_bytes = static_cast<double>(*std::max_element(bytes.begin(), bytes.end())),
+          .fits = all <= cluster.device.memory_bytes * cluster.node_devices,
+          .bubble_seconds = std::max(price.step_seconds - busy, 0.0)};
 }
 
 }  // namespace trireme

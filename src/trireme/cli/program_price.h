@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "trireme/plan/predict_table.h"
 #include "trireme/train/config.h"
 
 namespace trireme {
@@ -11,5 +12,11 @@ namespace trireme {
 /// for a cluster file that was not calibrated.
 [[nodiscard]] std::string program_price(const TrainConfig& config, const std::string& cluster,
                                         bool is_json);
+
+/// A row of trireme predict as its programs would run on a calibrated machine, each rank with its
+/// share of the cores. Fits if all arenas together do. Throws UsageError for what Trireme does not
+/// train and for a cluster file that was not calibrated.
+[[nodiscard]] Prediction program_prediction(const PricedCase& row, const Cluster& cluster,
+                                            const Profile& profile);
 
 }  // namespace trireme

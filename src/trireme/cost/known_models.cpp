@@ -125,6 +125,8 @@ ModelSpec spec_of(const std::string& text, const std::string& name) {
                    .ffn = integer(table, "ffn"),
                    .vocab = integer(table, "vocab"),
                    .max_seq = integer(table, "max_seq"),
+                   .rope_base = table["rope_base"].value_or(ModelSpec{}.rope_base),
+                   .norm_eps = table["norm_eps"].value_or(ModelSpec{}.norm_eps),
                    .tied = table["tied"].value_or(false),
                    .qkv_bias = table["qkv_bias"].value_or(false),
                    .qk_norm = table["qk_norm"].value_or(false)});

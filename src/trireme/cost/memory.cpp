@@ -41,9 +41,14 @@ double activation_bytes(const Workload& workload, const Profile& profile, const 
                             ? share.layers * (weight_halves_in_flight(workload, rank) + kOwnHalf) *
                                   weight_half_bytes_per_token(workload)
                             : 0;
-  if (workload.layout.recompute != Recompute::kFull) return tokens * (layers * kept + halves);
-  return tokens *
-         (layers * input_bytes_per_token(workload) + (share.layers > 0 ? kept : 0) + halves);
+  const bool is_full = workload.layout.recompute == Recompute::kFull;
+  return tokens * (layers * (is_full ? input_bytes_per_token(workload) : kept) + halves);
+}
+
+/// The layer that is being recomputed.
+double recomputed_bytes(const Workload& workload, const Profile& profile, const StageShare& share) {
+  if (workload.layout.recompute != Recompute::kFull || share.layers == 0) return 0;
+  return workload.micro_batch_tokens() * kept_bytes_per_token(workload, profile);
 }
 
 }  // namespace
@@ -97,7 +102,8 @@ StageBytes stage_bytes(const Workload& workload, const Profile& profile, const S
     bytes.logits = profile.kept_logit_bytes * workload.micro_batch_tokens() *
                    static_cast<double>(workload.model.vocab) / layout.tp;
   }
-  if (has_buckets) bytes.buffers = profile.bucket_bytes * parameters;
+  bytes.buffers = recomputed_bytes(workload, profile, share) +
+                  (has_buckets ? profile.bucket_bytes * parameters : 0);
   if (layout.zero >= 2 && shards > 1) {
     // Two layers gathered, one layer's gradient not yet reduced.
     const double layer = static_cast<double>(workload.model.layer_matrix_elems()) / layout.tp;

@@ -287,10 +287,11 @@ void StepPricer::price_replicas(const std::vector<StageShare>& shares, double fo
   double shown = 0;
   if (gathers_layers()) {
     const double table = static_cast<double>(model_.table_elems()) / layout_.tp;
-    wire = shown = wire_seconds(Collective::kAllGather, 2 * profile_.parameter_wire_bytes * table) +
-                   wire_seconds(Collective::kReduceScatter, profile_.gradient_wire_bytes * table);
-    const auto micro_batches = static_cast<double>(workload_.num_micro_batches());
-    wire = shown = shown * (layout_.zero == 3 ? micro_batches : 1);
+    const double once =
+        wire_seconds(Collective::kAllGather, 2 * profile_.parameter_wire_bytes * table) +
+        wire_seconds(Collective::kReduceScatter, profile_.gradient_wire_bytes * table);
+    wire = shown =
+        once * (layout_.zero == 3 ? static_cast<double>(workload_.num_micro_batches()) : 1);
   } else if (layout_.zero == 0 || shards() == 1) {
     wire = wire_seconds(Collective::kAllReduce, profile_.gradient_wire_bytes * elems);
     shown = exposed(wire, profile_.replicated_overlap * backward);

@@ -110,23 +110,27 @@ class Run {
     return seconds > 0 ? share / seconds : kAtOnce;
   }
 
+  /// To the next end or start. An op ends when the clock shows the time at which it would: what is
+  /// left of it may be less than the clock can count.
   void advance() {
     int threads = 0;
     for (const std::size_t node : running_) threads += nodes_[node].op.threads;
     double until = starts_.empty() ? std::numeric_limits<double>::infinity() : starts_.top().first;
-    for (const std::size_t node : running_)
-      until = std::min(until, now_ + nodes_[node].left / rate(nodes_[node].op, threads));
+    std::vector<double> ends;
+    for (const std::size_t node : running_) {
+      ends.push_back(now_ + nodes_[node].left / rate(nodes_[node].op, threads));
+      until = std::min(until, ends.back());
+    }
     TRI_CHECK(until < std::numeric_limits<double>::infinity());
     const double elapsed = until - now_;
     now_ = until;
-    constexpr double kDone = 1e-9;
     std::vector<std::size_t> done;
     std::vector<std::size_t> still;
-    for (const std::size_t node : running_) {
-      Node& each = nodes_[node];
+    for (std::size_t i = 0; i < running_.size(); ++i) {
+      Node& each = nodes_[running_[i]];
       each.left -= elapsed * rate(each.op, threads);
       if (each.queue == 0) clock_.busy[each.rank] += elapsed;
-      (each.left <= kDone ? done : still).push_back(node);
+      (ends[i] <= until || each.left <= 0 ? done : still).push_back(running_[i]);
     }
     running_ = std::move(still);
     for (const std::size_t node : done) complete(node);

@@ -55,6 +55,14 @@ TEST(CoreClock, WhoWaitsForOthersWakesUpFirst) {
   EXPECT_DOUBLE_EQ(run_core_clock(system, {{op(1)}, {op(3), op(1)}}, 2, 0.25).makespan, 4.25);
 }
 
+// Ops shorter than the clock can count at its time must not stop it.
+TEST(CoreClock, ShortOpsLateInALongStepEnd) {
+  std::vector<CoreOp> ops(1, op(1e6 / 3));
+  ops.insert(ops.end(), 100, op(3e-13));
+  const CoreClock clock = run_core_clock(apart({101, 101}), {ops, ops}, 1, 1e-12);
+  EXPECT_NEAR(clock.makespan, 2e6 / 3, 1);
+}
+
 TEST(CoreClock, AnotherQueueWakesUpFirst) {
   RendezvousSystem system = apart({2});
   system.ranks[0][1].queue = 1;
