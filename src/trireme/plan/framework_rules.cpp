@@ -55,8 +55,9 @@ const std::vector<FrameworkRules>& all_rules() {
 
 const FrameworkRules& framework_rules(std::string_view profile_name) {
   const auto& all = all_rules();
-  const auto found = std::find_if(all.begin(), all.end(),
-                                  [&](const FrameworkRules& each) { return each.name == profile_name; });
+  const auto found = std::find_if(all.begin(), all.end(), [&](const FrameworkRules& each) {
+    return each.name == profile_name;
+  });
   return found == all.end() ? all.front() : *found;
 }
 

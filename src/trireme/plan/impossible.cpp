@@ -94,11 +94,12 @@ std::string rule_text(const PlanRequest& request, PlanRule rule) {
                          request.limits.cp == 0 ? "" : fmt::format(", cp = {}", request.limits.cp),
                          nearest_multiples(request.seq, 2 * std::max(request.limits.cp, 2)));
     case PlanRule::kStages:
-      return fmt::format(
-          "{} layers: each stage needs a layer{}; use pp x chunks of {} or less",
-          request.model.layers,
-          framework_rules(request.profile.name).needs_equal_stages ? " and as many as the others" : "",
-          request.model.layers);
+      return fmt::format("{} layers: each stage needs a layer{}; use pp x chunks of {} or less",
+                         request.model.layers,
+                         framework_rules(request.profile.name).needs_equal_stages
+                             ? " and as many as the others"
+                             : "",
+                         request.model.layers);
     case PlanRule::kBatch:
       return batch_text(request);
     case PlanRule::kMicroBatches:
