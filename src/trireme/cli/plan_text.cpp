@@ -114,6 +114,20 @@ std::string shares_table(const PlanRequest& request, std::span<const PlannedLayo
                     rows);
 }
 
+/// What a profile says to leave free, where a layout does not: kernels and fragments need some too.
+std::string margin_text(const PlanRequest& request, std::span<const PlannedLayout> layouts) {
+  const double has = request.cluster.device.memory_bytes;
+  const double usable = has * request.profile.usable_share;
+  std::vector<std::size_t> tight;
+  for (std::size_t i = 0; i < layouts.size(); ++i) {
+    if (layouts[i].needed_bytes > usable) tight.push_back(i + 1);
+  }
+  if (tight.empty()) return "";
+  return fmt::format(
+      "less than {:.0f} % of the memory is left by {}: --memory-gib {:.1f} keeps a margin\n",
+      100 * (1 - request.profile.usable_share), fmt::join(tight, ", "), usable / kGib);
+}
+
 }  // namespace
 
 std::string request_text(const PlanRequest& request) {
@@ -132,7 +146,7 @@ std::string layouts_text(const PlanRequest& request, std::span<const PlannedLayo
   text += fmt::format(
       "\nexposed seconds of a step, and memory of the fullest rank ({})\n",
       layouts.front().is_from_program ? "of the placed program, to the byte" : "closed form");
-  text += shares_table(request, layouts) + "\n";
+  text += shares_table(request, layouts) + margin_text(request, layouts) + "\n";
   for (std::size_t i = 0; i < layouts.size(); ++i) {
     text += fmt::format("{:>2}  {}\n", i + 1,
                         layout_text(layouts[i].workload.layout, layouts[i].workload.batch));

@@ -44,8 +44,8 @@ double activation_bytes(const Workload& workload, const Profile& profile, const 
                             ? share.layers * (weight_halves_in_flight(workload, rank) + kOwnHalf) *
                                   weight_half_bytes_per_token(workload)
                             : 0;
-  if (workload.layout.recompute != Recompute::kFull) return tokens * (layers * kept + halves);
-  return tokens * (layers * input_bytes_per_token(workload) + halves);
+  const bool is_full = workload.layout.recompute == Recompute::kFull;
+  return tokens * (layers * (is_full ? input_bytes_per_token(workload) : kept) + halves);
 }
 
 /// The layer that is being recomputed.

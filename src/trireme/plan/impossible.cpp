@@ -6,7 +6,7 @@
 
 #include "trireme/base/nearest.h"
 #include "trireme/plan/explain.h"
-#include "trireme/plan/frameworks.h"
+#include "trireme/plan/framework_rules.h"
 
 namespace trireme {
 namespace {
@@ -34,7 +34,7 @@ std::string no_degrees(const PlanRequest& request) {
 }
 
 std::string no_choices(const PlanRequest& request) {
-  const Framework& framework = framework_of(request.profile.name);
+  const FrameworkRules& framework = framework_rules(request.profile.name);
   std::vector<std::string_view> recompute;
   for (const Recompute each : framework.recompute) recompute.push_back(recompute_name(each));
   return fmt::format(
@@ -94,11 +94,12 @@ std::string rule_text(const PlanRequest& request, PlanRule rule) {
                          request.limits.cp == 0 ? "" : fmt::format(", cp = {}", request.limits.cp),
                          nearest_multiples(request.seq, 2 * std::max(request.limits.cp, 2)));
     case PlanRule::kStages:
-      return fmt::format(
-          "{} layers: each stage needs a layer{}; use pp x chunks of {} or less",
-          request.model.layers,
-          framework_of(request.profile.name).needs_equal_stages ? " and as many as the others" : "",
-          request.model.layers);
+      return fmt::format("{} layers: each stage needs a layer{}; use pp x chunks of {} or less",
+                         request.model.layers,
+                         framework_rules(request.profile.name).needs_equal_stages
+                             ? " and as many as the others"
+                             : "",
+                         request.model.layers);
     case PlanRule::kBatch:
       return batch_text(request);
     case PlanRule::kMicroBatches:
@@ -121,7 +122,7 @@ std::string rule_text(const PlanRequest& request, PlanRule rule) {
 
 std::string impossible_because(const PlanRequest& request, const Plan& plan) {
   const int tp = request.limits.tp;
-  const bool repeats = framework_of(request.profile.name).repeats_kv_heads;
+  const bool repeats = framework_rules(request.profile.name).repeats_kv_heads;
   if (tp != 0 && !repeats && common_divisor(request.model) % tp != 0) return tensor_text(request);
   const PlanSpace space(request);
   if (space.degrees().empty()) return no_degrees(request);

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "trireme/base/errors.h"
-#include "trireme/plan/frameworks.h"
+#include "trireme/plan/framework_rules.h"
 
 namespace trireme {
 namespace {
@@ -24,7 +24,7 @@ void check_counts(const PlanRequest& request) {
 
 void check_schedule(const PlanRequest& request) {
   const std::string& schedule = request.limits.schedule;
-  const auto& known = framework_of(request.profile.name).schedules;
+  const auto& known = framework_rules(request.profile.name).schedules;
   if (schedule.empty() || std::find(known.begin(), known.end(), schedule) != known.end()) return;
   throw UsageError(fmt::format("[plan] schedule = {}: the planner knows {} of {}; use one of them",
                                schedule, fmt::join(known, ", "), request.profile.name));

@@ -133,6 +133,8 @@ Plan make_plan(const PlanRequest& request, const PlanOptions& options) {
             .is_stopped = found.is_stopped};
   std::sort(found.fitting.begin(), found.fitting.end(), is_better);
   Selection(request, space, options, plan).take(found.fitting);
+  const std::atomic<int>* const stop = options.control.stop;
+  plan.is_stopped = plan.is_stopped || (stop != nullptr && stop->load() != 0);
   std::stable_sort(plan.layouts.begin(), plan.layouts.end(), is_faster);
   if (options.has_pareto) plan.pareto = pareto_front(request, space, found.fitting);
   if (plan.layouts.empty() && found.nearest)

@@ -10,7 +10,7 @@
 #include "trireme/base/units.h"
 #include "trireme/cost/stages.h"
 #include "trireme/cost/step_time.h"
-#include "trireme/plan/frameworks.h"
+#include "trireme/plan/framework_rules.h"
 
 namespace trireme {
 namespace {
@@ -30,7 +30,7 @@ bool allows(std::int64_t fixed, std::int64_t most, std::int64_t value) {
   return (fixed == 0 || value == fixed) && (most == 0 || value <= most);
 }
 
-bool divides_tensors(const ModelShape& model, const Framework& framework, int tp) {
+bool divides_tensors(const ModelShape& model, const FrameworkRules& framework, int tp) {
   const bool divides_keys =
       model.kv_heads % tp == 0 || (framework.repeats_kv_heads && tp % model.kv_heads == 0);
   return model.heads % tp == 0 && divides_keys && model.ffn % tp == 0;
@@ -73,7 +73,7 @@ bool is_better(const PricedLayout& one, const PricedLayout& other) {
 
 PlanSpace::PlanSpace(const PlanRequest& request) : request_(request) {
   const PlanLimits& limits = request.limits;
-  const Framework& framework = framework_of(request.profile.name);
+  const FrameworkRules& framework = framework_rules(request.profile.name);
   TRI_CHECK(request.devices >= 1 && request.global_batch >= 1 && request.seq >= 1);
   for (const std::int64_t micro_batch : divisors(request.global_batch)) {
     if (allows(limits.micro_batch, limits.max_micro_batch, micro_batch))
@@ -108,7 +108,7 @@ std::int64_t PlanSpace::num_layouts() const {
 
 PlanSpace::Choices PlanSpace::choices_of(const Degrees& degrees) const {
   const PlanLimits& limits = request_.limits;
-  const Framework& framework = framework_of(request_.profile.name);
+  const FrameworkRules& framework = framework_rules(request_.profile.name);
   Choices choices;
   if (degrees.pp == 1) choices.schedules.push_back({.name = Layout{}.schedule});
   for (const std::string_view name : framework.schedules) {
@@ -146,7 +146,7 @@ class PlanSpace::Walk {
   Walk(const PlanSpace& space, std::size_t degrees_index)
       : space_(space),
         request_(space.request_),
-        framework_(framework_of(space.request_.profile.name)),
+        framework_(framework_rules(space.request_.profile.name)),
         degrees_(space.degrees_[degrees_index]),
         choices_(space.choices_of(degrees_)),
         number_(space.first_number_[degrees_index]) {
@@ -183,7 +183,7 @@ class PlanSpace::Walk {
 
   const PlanSpace& space_;
   const PlanRequest& request_;
-  const Framework& framework_;
+  const FrameworkRules& framework_;
   Degrees degrees_;
   Choices choices_;
   std::uint64_t number_;

@@ -60,10 +60,11 @@ double head_seconds(const Device& device, ComputePrecision precision, const Kern
 
 /// Queries see half of the keys, whether those are the rank's own, one hop's or all ranks': the
 /// ranks of a ring hold an early and a late piece of each sequence.
-double attention_seconds(const Device& device, const KernelCall& call, bool is_backward) {
+double attention_seconds(const Device& device, ComputePrecision precision, const KernelCall& call,
+                         bool is_backward) {
   const auto [sequences, queries, keys, head_dim] = call.sizes;
   const ProductSeconds seconds = fused_attention_seconds(
-      device, 0,
+      device, precision, 0,
       {.sequences = sequences, .seq = std::sqrt(queries * keys), .heads = 1, .head_dim = head_dim});
   return is_backward ? seconds.backward : seconds.forward;
 }
@@ -103,10 +104,10 @@ double DevicePrices::kernel_seconds(const Program& program, const LocalModel& mo
       return head_seconds(device, precision, call);
     case Kernel::kAttentionForward:
     case Kernel::kRingAttentionForward:
-      return attention_seconds(device, call, false);
+      return attention_seconds(device, precision, call, false);
     case Kernel::kAttentionBackward:
     case Kernel::kRingAttentionBackward:
-      return attention_seconds(device, call, true);
+      return attention_seconds(device, precision, call, true);
     case Kernel::kEmbeddingForward:
     case Kernel::kEmbeddingBackward:
       return bytes_seconds(device, embedding_bytes(call, is_backward(instruction.op),

@@ -1,11 +1,11 @@
-#include "trireme/plan/frameworks.h"
+#include "trireme/plan/framework_rules.h"
 
 #include <algorithm>
 
 namespace trireme {
 namespace {
 
-const std::vector<Framework>& frameworks() {
+const std::vector<FrameworkRules>& all_rules() {
   constexpr Recompute kNone = Recompute::kNone;
   constexpr Recompute kSelective = Recompute::kSelective;
   constexpr Recompute kFull = Recompute::kFull;
@@ -14,7 +14,7 @@ const std::vector<Framework>& frameworks() {
   // core/pipeline_parallel/ schedules.py), nanotron 2411b02 (config/parallelism_config.py), PyTorch
   // FSDP as llm-foundry configures it. The schedules of Trireme are those whose time and memory
   // have a closed form.
-  static const std::vector<Framework> all = {
+  static const std::vector<FrameworkRules> all = {
       {.name = "trireme",
        .schedules = {"1f1b", "interleaved", "zb-h1", "zb-v", "gpipe"},
        .zero = {0, 1, 2, 3},
@@ -53,10 +53,11 @@ const std::vector<Framework>& frameworks() {
 
 }  // namespace
 
-const Framework& framework_of(std::string_view profile_name) {
-  const auto& all = frameworks();
-  const auto found = std::find_if(all.begin(), all.end(),
-                                  [&](const Framework& each) { return each.name == profile_name; });
+const FrameworkRules& framework_rules(std::string_view profile_name) {
+  const auto& all = all_rules();
+  const auto found = std::find_if(all.begin(), all.end(), [&](const FrameworkRules& each) {
+    return each.name == profile_name;
+  });
   return found == all.end() ? all.front() : *found;
 }
 

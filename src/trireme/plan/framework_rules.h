@@ -10,7 +10,7 @@
 namespace trireme {
 
 /// What the planner may offer for a framework, beside what every layout must satisfy.
-struct Framework {
+struct FrameworkRules {
   std::string_view name;                    ///< of its profile
   std::vector<std::string_view> schedules;  ///< of a pipeline; empty = has no pipeline
   std::vector<int> zero;                    ///< stages, ascending
@@ -24,6 +24,6 @@ struct Framework {
 };
 
 /// By the name of a profile; what Trireme runs for an unknown one.
-[[nodiscard]] const Framework& framework_of(std::string_view profile_name);
+[[nodiscard]] const FrameworkRules& framework_rules(std::string_view profile_name);
 
 }  // namespace trireme
