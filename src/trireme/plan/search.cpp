@@ -30,6 +30,33 @@ bool allows(std::int64_t fixed, std::int64_t most, std::int64_t value) {
   return (fixed == 0 || value == fixed) && (most == 0 || value <= most);
 }
 
+/// What the request allows of each axis, with their product the devices.
+std::vector<Degrees> degrees_of(const PlanRequest& request) {
+  const PlanLimits& limits = request.limits;
+  const FrameworkRules& framework = framework_rules(request.profile.name);
+  const auto choices = [](std::int64_t ranks, bool has_axis, std::int64_t fixed,
+                          std::int64_t most) {
+    std::vector<std::int64_t> degrees = divisors(ranks);
+    std::erase_if(degrees, [&](std::int64_t degree) {
+      return !allows(fixed, most, degree) || (degree > 1 && !has_axis);
+    });
+    return degrees;
+  };
+  const bool has_pp = !framework.schedules.empty();
+  std::vector<Degrees> all;
+  for (const auto tp : choices(request.devices, framework.has_tp, limits.tp, limits.max_tp)) {
+    const std::int64_t rest = request.devices / tp;
+    for (const auto cp : choices(rest, framework.has_cp, limits.cp, limits.max_cp)) {
+      for (const auto pp : choices(rest / cp, has_pp, limits.pp, limits.max_pp)) {
+        const std::int64_t dp = rest / cp / pp;
+        if (!allows(limits.dp, 0, dp)) continue;
+        all.push_back({narrow<int>(tp), narrow<int>(cp), narrow<int>(pp), narrow<int>(dp)});
+      }
+    }
+  }
+  return all;
+}
+
 bool divides_tensors(const ModelShape& model, const FrameworkRules& framework, int tp) {
   const bool divides_keys =
       model.kv_heads % tp == 0 || (framework.repeats_kv_heads && tp % model.kv_heads == 0);
@@ -82,22 +109,11 @@ PlanSpace::PlanSpace(const PlanRequest& request) : request_(request) {
   for (const Recompute each : framework.recompute) {
     if (!limits.recompute || *limits.recompute == each) recompute_.push_back(each);
   }
+  degrees_ = degrees_of(request);
   std::uint64_t number = 0;
-  for (const std::int64_t tp : divisors(request.devices)) {
-    if (!allows(limits.tp, limits.max_tp, tp) || (tp > 1 && !framework.has_tp)) continue;
-    for (const std::int64_t cp : divisors(request.devices / tp)) {
-      if (!allows(limits.cp, limits.max_cp, cp) || (cp > 1 && !framework.has_cp)) continue;
-      for (const std::int64_t pp : divisors(request.devices / tp / cp)) {
-        const std::int64_t dp = request.devices / tp / cp / pp;
-        if (!allows(limits.pp, limits.max_pp, pp) || !allows(limits.dp, 0, dp) ||
-            (pp > 1 && framework.schedules.empty())) {
-          continue;
-        }
-        degrees_.push_back({narrow<int>(tp), narrow<int>(cp), narrow<int>(pp), narrow<int>(dp)});
-        first_number_.push_back(number);
-        number += count_of(degrees_.back());
-      }
-    }
+  for (const Degrees& degrees : degrees_) {
+    first_number_.push_back(number);
+    number += count_of(degrees);
   }
   first_number_.push_back(number);
 }
