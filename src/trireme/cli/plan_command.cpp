@@ -12,6 +12,7 @@
 #include "trireme/base/errors.h"
 #include "trireme/checkpoint/file.h"
 #include "trireme/cli/commands.h"
+#include "trireme/cli/plan_launch.h"
 #include "trireme/cli/plan_text.h"
 #include "trireme/cli/signals.h"
 #include "trireme/cli/validators.h"
@@ -45,6 +46,8 @@ struct PlanArguments {
   double mtbf_hours = 0;
   FailureModel failures{.checkpoint_seconds = 60};
   std::string sweep;
+  std::string emit;
+  std::string emit_folder = ".";
 };
 
 [[noreturn]] void refuse(std::string_view option, std::string_view value, std::string_view rest) {
@@ -184,6 +187,9 @@ void run_plan(const PlanArguments& arguments, Session& session) {
       arguments.gpus > 0 ? arguments.gpus : arguments.nodes * request.cluster.node_devices;
   check_request(request);
   const PlanQuestions questions = questions_of(arguments);
+  const auto target = arguments.emit.empty()
+                          ? std::nullopt
+                          : std::optional(emit_target(arguments.emit, arguments.emit_folder));
   const StopSignals signals;
   SearchProgress progress(session);
   const PlanOptions options = options_of(arguments, signals, progress);
@@ -204,6 +210,7 @@ void run_plan(const PlanArguments& arguments, Session& session) {
   } else {
     session.print(answer_text(request, answer, questions));
   }
+  if (target && !plan.layouts.empty()) session.print("\n" + emit_launch(request, plan, *target));
   constexpr int kSignalBase = 128, kNothingFits = 1;
   if (plan.layouts.empty()) session.exit_code = kNothingFits;
   if (const int number = signals.number().load(); number != 0)
@@ -309,6 +316,12 @@ void add_answer_options(CLI::App& command, PlanArguments& arguments) {
       ->check(CLI::NonNegativeNumber);
   command.add_option("--threads", arguments.threads, "of the search; the plan is the same (all)")
       ->check(CLI::PositiveNumber);
+  command
+      .add_option("--emit", arguments.emit,
+                  "write the best layout's configuration for one of " + framework_names())
+      ->excludes(json)
+      ->check(non_empty("framework"));
+  command.add_option("--emit-folder", arguments.emit_folder, "where (the current one)");
   command.add_option("--sweep", arguments.sweep,
                      "CSV of published runs: 1B to 80B on 1 to 64 nodes beside them");
 }

@@ -1,5 +1,6 @@
 // trireme plan from outside: exit codes, messages, JSON, what the trainer makes of its layouts.
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -59,6 +60,26 @@ TEST_F(PlanCommandTest, TheTrainerTakesEachLayoutThatIsOffered) {
     ASSERT_EQ(dry.exit_code, 0) << layout << dry.err;
     EXPECT_EQ(Json::parse(dry.out)["world"], 6) << layout;
   }
+}
+
+TEST_F(PlanCommandTest, EmittedConfigurationTrains) {
+  std::filesystem::create_directory(folder_.path() / "out");
+  const CommandResult result = plan(kTiny + " --top 2 --emit trireme --emit-folder out");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_CONTAINS(result.out, "layout 1 for trireme: wrote out/tiny.toml");
+  const CommandResult dry = run_trireme(
+      folder_, "train out/tiny.toml --dry-run --json --data.text '[\"text.txt\"]' --run.steps 1");
+  ASSERT_EQ(dry.exit_code, 0) << dry.err;
+  EXPECT_EQ(Json::parse(dry.out)["world"], 6);
+}
+
+TEST_F(PlanCommandTest, EmittingReplacesNoOtherFile) {
+  expect_usage_error(kTiny + " --emit trireme", "./tiny.toml exists with another content");
+}
+
+TEST_F(PlanCommandTest, UnknownFrameworkIsNotEmitted) {
+  expect_usage_error(kTiny + " --emit nanotrom",
+                     "--emit nanotrom: must be one of trireme, torchtitan");
 }
 
 TEST_F(PlanCommandTest, JsonHasTheKeysOfTheContract) {
