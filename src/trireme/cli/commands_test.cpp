@@ -120,6 +120,12 @@ TEST_F(CommandTest, SimulateRefusesWhatAScheduleDoesNotAllow) {
   expect_usage_error("simulate --schedule none.csv --costs F=1", "there is no such file");
 }
 
+TEST_F(CommandTest, SimulateRefusesOptionsOfAnotherForm) {
+  expect_usage_error("simulate c.toml --cluster h100-dgx --schedule gpipe", "--schedule requires");
+  expect_usage_error("simulate c.toml --cluster h100-dgx --csv", "--csv requires");
+  expect_usage_error("simulate c.toml --cluster h100-dgx --seq 64", "--seq requires");
+}
+
 TEST_F(CommandTest, SimulatePricesOneThing) {
   expect_usage_error("simulate", "needs CONFIG and --cluster");
   expect_usage_error("simulate c.toml --costs F=1", "needs CONFIG and --cluster");

@@ -36,9 +36,8 @@ std::string written(const LaunchFiles& files, const std::string& folder) {
                     path.string()));
   }
   replace_file(path, files.config);
-  std::string text =
-      fmt::format("wrote {}; start it, where that file is, with\n\n{}\n", path.string(),
-                  files.command);
+  std::string text = fmt::format("wrote {}; start it, where that file is, with\n\n{}\n",
+                                 path.string(), files.command);
   for (const std::string& note : files.notes) text += fmt::format("note: {}\n", note);
   return text;
 }
@@ -52,8 +51,8 @@ EmitTarget emit_target(const std::string& framework, const std::string& folder) 
         fmt::format("[command line] --emit {}: must be one of {}", framework, framework_names()));
   }
   if (!std::filesystem::is_directory(folder)) {
-    throw UsageError(
-        fmt::format("[command line] --emit-folder {}: must be a folder that exists; make it", folder));
+    throw UsageError(fmt::format(
+        "[command line] --emit-folder {}: must be a folder that exists; make it", folder));
   }
   return {.framework = *found, .folder = folder};
 }
@@ -78,9 +77,9 @@ std::string emit_launch(const PlanRequest& request, const Plan& plan, const Emit
     return passed_over + fmt::format("layout {} for {}: ", i + 1, name) +
            written(files, target.folder);
   }
-  throw UsageError(fmt::format(
-      "[command line] --emit {}: none of the {} layouts; the first because: {}", name,
-      plan.layouts.size(), passed_over.substr(0, passed_over.find('\n'))));
+  throw UsageError(
+      fmt::format("[command line] --emit {}: none of the {} layouts; the first because: {}", name,
+                  plan.layouts.size(), passed_over.substr(0, passed_over.find('\n'))));
 }
 
 }  // namespace trireme

@@ -212,17 +212,23 @@ void run_simulate(const SimulateArguments& arguments, const std::vector<ConfigOv
 }
 
 void add_model_options(CLI::App& command, ModelStep& step) {
-  command.add_option("--model", step.model, "name of a model, or a models/*.toml, without CONFIG")
-      ->check(non_empty("model"));
+  CLI::Option* const model =
+      command
+          .add_option("--model", step.model, "name of a model, or a models/*.toml, without CONFIG")
+          ->check(non_empty("model"));
   command
       .add_option("--layout", step.layout,
                   "of the model: \"pp=4 dp=8 tp=4 zero=1 mbs=1 schedule=interleaved:2\"")
+      ->needs(model)
       ->check(non_empty("layout"));
   command.add_option("--global-batch", step.global_batch, "of the model: sequences of a step")
+      ->needs(model)
       ->check(CLI::PositiveNumber);
   command.add_option("--seq", step.seq, "of the model: tokens of a sequence")
+      ->needs(model)
       ->check(CLI::PositiveNumber);
-  command.add_option("--precision", step.precision, "of the model: bf16 or fp32 (bf16)");
+  command.add_option("--precision", step.precision, "of the model: bf16 or fp32 (bf16)")
+      ->needs(model);
 }
 
 std::string schedule_names() {
@@ -248,17 +254,21 @@ void add_simulate_command(CLI::App& app, Session& session,
           "of a published cluster, on which each rank has a device")
       ->check(non_empty("cluster"));
   add_model_options(*command, arguments->step);
-  command->add_option("--costs", arguments->costs,
-                      "of a bare schedule: units of a stage's forward (F), input gradient (I), "
-                      "weight gradient (W), a message (C) and DualPipe's pair (OV), as "
-                      "F=1,I=1,W=1,C=0");
-  command->add_option("--schedule", arguments->schedule,
-                      "name, name:chunks, or a file NAME.csv (1f1b)");
-  command->add_option("--pp", arguments->ranks, "ranks of the pipeline (4)");
-  command->add_option("--micro-batches", arguments->micro_batches, "of a step (8)");
+  CLI::Option* const costs =
+      command->add_option("--costs", arguments->costs,
+                          "of a bare schedule: units of a stage's forward (F), input gradient (I), "
+                          "weight gradient (W), a message (C) and DualPipe's pair (OV), as "
+                          "F=1,I=1,W=1,C=0");
+  command
+      ->add_option("--schedule", arguments->schedule,
+                   "name, name:chunks, or a file NAME.csv (1f1b)")
+      ->needs(costs);
+  command->add_option("--pp", arguments->ranks, "ranks of the pipeline (4)")->needs(costs);
+  command->add_option("--micro-batches", arguments->micro_batches, "of a step (8)")->needs(costs);
   command
       ->add_option("--group", arguments->group,
                    "interleaved: micro-batches that a chunk takes at once; 0 = least valid")
+      ->needs(costs)
       ->check(CLI::NonNegativeNumber);
   CLI::Option* const trace =
       command->add_option("--trace", arguments->trace, "write a trace file for ui.perfetto.dev")
@@ -271,6 +281,7 @@ void add_simulate_command(CLI::App& app, Session& session,
       ->check(non_empty("file"));
   CLI::Option* const json = command->add_flag("--json", arguments->is_json, "print JSON");
   command->add_flag("--csv", arguments->is_csv, "print the schedule itself, for --schedule FILE")
+      ->needs(costs)
       ->excludes(trace)
       ->excludes(json);
   command->footer(fmt::format(
