@@ -25,10 +25,22 @@ setting OMPI_MCA_btl_vader_single_copy_mechanism none
 # Seconds that mpirun waits for all processes to end by themselves after one has failed; it waits the whole of them.
 setting OMPI_MCA_odls_base_sigkill_timeout 3
 
+# What the launcher says of itself, between two dashed lines, comes after what the ranks say: the first line names the
+# rank that failed and why. Signals that come here do not end it.
+launcher_last() {
+  trap '' HUP INT TERM
+  exec awk '/^-+$/ && length($0) > 60 { held = held $0 "\n"; inside = !inside; next }
+            inside { held = held $0 "\n"; next }
+            { print; fflush() }
+            END { printf "%s", held }'
+}
+exec {ranks_err}> >(launcher_last >&2)
+launcher_last_pid=$!
+
 # A process group of its own, so that Ctrl-C in a terminal comes here alone.
 set -m
 # shellcheck disable=SC2086 # options are words
-mpirun -n "$processes" ${MPIRUN_OPTIONS:-} "$@" </dev/null &
+mpirun -n "$processes" ${MPIRUN_OPTIONS:-} "$@" </dev/null 2>&"$ranks_err" &
 mpirun_pid=$!
 
 signal_number=0
@@ -46,5 +58,7 @@ while kill -0 "$mpirun_pid" 2>/dev/null; do  # a signal has ended the wait
   exit_code=0
   wait "$mpirun_pid" || exit_code=$?
 done
+exec {ranks_err}>&-
+wait "$launcher_last_pid" 2>/dev/null || true
 if ((signal_number > 0 && exit_code == 128 + 10)); then exit_code=$((128 + signal_number)); fi
 exit "$exit_code"
