@@ -92,11 +92,12 @@ PlanRequest request_of(const PlanArguments& arguments, const std::string& model)
   }
   request.model = *shape;
   request.spec = known_spec(model);
-  request.profile = read_profile(arguments.framework, request.cluster);
   request.seq = arguments.seq;
   request.global_batch = arguments.global_batch;
   request.precision =
       choice<ComputePrecision, 4>("--precision", arguments.precision, precision_name);
+  request.profile =
+      for_precision(read_profile(arguments.framework, request.cluster), request.precision);
   request.limits = limits_of(arguments);
   constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
   if (arguments.memory_gib > 0) request.cluster.device.memory_bytes = arguments.memory_gib * kGib;

@@ -79,8 +79,9 @@ StepReport::StepReport(std::string name, Cluster cluster, StepSimulation simulat
   terms_ = step_terms(simulation_.programs[busiest_], clock.times[busiest_], last_end(clock),
                       clock.makespan);
   if (threads_per_rank_ == 0) {
-    closed_form_ =
-        estimate(workload_of(request()), cluster_, read_profile("trireme", cluster_)).seconds;
+    const Workload workload = workload_of(request());
+    const Profile profile = for_precision(read_profile("trireme", cluster_), workload.precision);
+    closed_form_ = estimate(workload, cluster_, profile).seconds;
   }
 }
 

@@ -7,11 +7,8 @@
 
 namespace trireme {
 
-namespace {
-
-/// The profile where everything that is kept or moved in 16 bits takes 32, and parameters are their
-/// own masters.
-Profile in_fp32(Profile profile) {
+Profile for_precision(Profile profile, ComputePrecision precision) {
+  if (precision != ComputePrecision::kFp32) return profile;
   constexpr double kBytes = 4;
   constexpr double kMoments = 8;
   for (double Profile::*const of_16_bits :
@@ -28,8 +25,6 @@ Profile in_fp32(Profile profile) {
   profile.optimizer_state_bytes = std::min(profile.optimizer_state_bytes, kMoments);
   return profile;
 }
-
-}  // namespace
 
 Estimate estimate_memory(const Workload& workload, const Cluster& cluster, const Profile& profile,
                          const std::vector<StageShare>& shares) {
@@ -53,10 +48,7 @@ Estimate estimate_memory(const Workload& workload, const Cluster& cluster, const
   return result;
 }
 
-Estimate estimate(const Workload& workload, const Cluster& cluster, const Profile& given) {
-  const bool is_fp32 = workload.precision == ComputePrecision::kFp32;
-  const Profile wide = is_fp32 ? in_fp32(given) : Profile{};
-  const Profile& profile = is_fp32 ? wide : given;
+Estimate estimate(const Workload& workload, const Cluster& cluster, const Profile& profile) {
   const std::vector<StageShare> shares = stage_shares(workload, profile.split);
   Estimate result = estimate_memory(workload, cluster, profile, shares);
   result.seconds = step_seconds(workload, cluster, profile, shares);

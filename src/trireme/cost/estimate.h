@@ -54,12 +54,17 @@ struct Estimate {
   bool operator==(const Estimate&) const = default;
 };
 
+/// The profile of a framework that computes in `precision`: in fp32 everything that it keeps or
+/// moves in 16 bits takes 32, and parameters are their own masters; else the same.
+[[nodiscard]] Profile for_precision(Profile profile, ComputePrecision precision);
+
 /// What estimate() says of memory; seconds are left 0. `shares` as stage_shares() gives them.
 [[nodiscard]] Estimate estimate_memory(const Workload& workload, const Cluster& cluster,
                                        const Profile& profile,
                                        const std::vector<StageShare>& shares);
 
-/// At least 100,000 a second on one core (bench: BM_Estimate).
+/// `profile` is that of the workload's precision. At least 100,000 a second on one core (bench:
+/// BM_Estimate).
 [[nodiscard]] Estimate estimate(const Workload& workload, const Cluster& cluster,
                                 const Profile& profile);
 

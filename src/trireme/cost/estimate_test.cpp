@@ -68,6 +68,17 @@ TEST(StageBytes, ZeroDividesStateByStage) {
   EXPECT_NEAR(state(3), 18.0 / 8, 0.01);
 }
 
+TEST(StageBytes, Fp32ParametersAreTheirOwnMasters) {
+  const Cluster cluster = read_cluster("h100-dgx");
+  const Profile profile = read_profile("megatron", cluster);
+  Workload of = workload("llama-3-8b", {}, {.seq = 4096, .micro_batch = 1, .global_batch = 1});
+  const StageBytes half = estimate(of, cluster, profile).first;
+  of.precision = ComputePrecision::kFp32;
+  const StageBytes full = estimate(of, cluster, for_precision(profile, of.precision)).first;
+  EXPECT_NEAR(full.state() / static_cast<double>(of.model.parameters()), 16, 0.01);
+  EXPECT_NEAR(full.activations / half.activations, 2, 0.02);
+}
+
 TEST(StageBytes, EachRankHoldsWholeNorms) {
   const ModelShape model = *known_model("llama-3-8b");
   const Workload of = workload("llama-3-8b", {.tp = 8}, {.seq = 8192});

@@ -117,7 +117,8 @@ std::string lower_case(std::string_view text) {
 
 Prediction closed_form_prediction(const PricedCase& row, const Cluster& cluster,
                                   const Profile& profile) {
-  const Estimate result = estimate(row.workload, cluster, profile);
+  const Estimate result =
+      estimate(row.workload, cluster, for_precision(profile, row.workload.precision));
   return {.step_seconds = result.seconds.total(),
           .first_stage_bytes = std::round(result.first.total()),
           .peak_bytes = std::round(result.fullest.total()),
