@@ -29,15 +29,20 @@ int Call::frame_of(int pool) const {
 }
 
 std::optional<BufferId> Program::find_buffer(std::string_view name) const {
-  const auto found = std::find_if(buffers.begin(), buffers.end(),
-                                  [name](const Buffer& buffer) { return buffer.name == name; });
-  if (found == buffers.end()) return std::nullopt;
-  return static_cast<BufferId>(found - buffers.begin());
+  return buffer_index.find(name);
 }
 
 BufferId Program::add_buffer(Buffer buffer) {
+  const auto id = static_cast<BufferId>(buffers.size());
+  buffer_index.add(buffer.name, id);
   buffers.push_back(std::move(buffer));
-  return static_cast<BufferId>(buffers.size()) - 1;
+  return id;
+}
+
+void Program::set_buffers(std::vector<Buffer> all) {
+  buffers.clear();
+  buffer_index = {};
+  for (Buffer& buffer : all) add_buffer(std::move(buffer));
 }
 
 std::optional<int> Program::find_template(std::string_view name) const {

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "trireme/layout/layout.h"
@@ -123,15 +126,36 @@ struct BuildRequest {
   [[nodiscard]] bool has_master() const { return compute != DType::kF32; }
 };
 
+/// Buffers by name. Follows from the buffers, so that all indices are equal.
+class BufferIndex {
+ public:
+  void add(std::string name, BufferId id) { ids_.emplace(std::move(name), id); }
+  [[nodiscard]] std::optional<BufferId> find(std::string_view name) const {
+    const auto found = ids_.find(name);
+    return found == ids_.end() ? std::nullopt : std::optional(found->second);
+  }
+  bool operator==(const BufferIndex& /*other*/) const { return true; }
+
+ private:
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view name) const {
+      return std::hash<std::string_view>()(name);
+    }
+  };
+  std::unordered_map<std::string, BufferId, Hash, std::equal_to<>> ids_;
+};
+
 struct Program {
   ProgramKind kind{};
   BuildRequest request;
   int num_micro_batches = 0;
   std::vector<FramePool> pools = {};
-  std::vector<Buffer> buffers;
+  std::vector<Buffer> buffers;  ///< changed in number and name by the functions below alone
   std::vector<ParameterSlot> parameters;  ///< one per row of the parameter table
   std::vector<Template> templates;
   std::vector<Call> calls;
+  BufferIndex buffer_index = {};
 
   bool operator==(const Program&) const = default;
   [[nodiscard]] const Buffer& buffer(BufferId id) const {
@@ -139,6 +163,7 @@ struct Program {
   }
   [[nodiscard]] std::optional<BufferId> find_buffer(std::string_view name) const;
   BufferId add_buffer(Buffer buffer);
+  void set_buffers(std::vector<Buffer> all);
   [[nodiscard]] Range whole(BufferId id) const { return {id, 0, buffer(id).bytes}; }
   [[nodiscard]] bool holds(std::size_t row) const { return parameters[row].parameter.buffer >= 0; }
   [[nodiscard]] std::optional<int> find_template(std::string_view name) const;

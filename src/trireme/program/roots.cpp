@@ -35,7 +35,7 @@ void move_buffers(Program& program, const std::vector<Range>& moved) {
     rewrite(slot.gradient);
     if (slot.head_gradient) rewrite(*slot.head_gradient);
   }
-  program.buffers = std::move(kept);
+  program.set_buffers(std::move(kept));
 }
 
 std::int64_t root_unit(const Program& program) {

@@ -30,8 +30,19 @@ struct Slot {
   std::vector<BufferId> buckets = {};
 };
 
-/// In the order of their first writes.
-std::vector<BucketLife> lives_in(const Program& program, const Template& item) {
+std::vector<BufferId> buckets_reduced_at_once(const Program& program) {
+  std::vector<BufferId> buckets;
+  const int num = num_roots(program);
+  for (int root = 0; root < num; ++root) {
+    if (is_reduced_at_once(program, root))
+      buckets.push_back(*program.find_buffer(root_name("grads", root)));
+  }
+  return buckets;
+}
+
+/// Of `buckets`, in the order of their first writes.
+std::vector<BucketLife> lives_in(const Program& program, const std::vector<BufferId>& buckets,
+                                 const Template& item) {
   std::map<BufferId, BucketLife> lives;
   for (std::size_t i = 0; i < item.instructions.size(); ++i) {
     const Instruction& instruction = item.instructions[i];
@@ -43,10 +54,8 @@ std::vector<BucketLife> lives_in(const Program& program, const Template& item) {
     }
   }
   std::vector<BucketLife> all;
-  const int num = num_roots(program);
-  for (int root = 0; root < num; ++root) {
-    if (!is_reduced_at_once(program, root)) continue;
-    const auto life = lives.find(*program.find_buffer(root_name("grads", root)));
+  for (const BufferId bucket : buckets) {
+    const auto life = lives.find(bucket);
     if (life != lives.end()) all.push_back(life->second);
   }
   std::sort(all.begin(), all.end(),
@@ -56,7 +65,8 @@ std::vector<BucketLife> lives_in(const Program& program, const Template& item) {
 
 class BucketSharing {
  public:
-  explicit BucketSharing(Program& program) : program_(program) {}
+  explicit BucketSharing(Program& program)
+      : program_(program), buckets_(buckets_reduced_at_once(program)) {}
 
   void apply() {
     std::vector<bool> is_done(program_.templates.size(), false);
@@ -84,7 +94,7 @@ class BucketSharing {
   /// different slots. Buckets of very different sizes share none.
   void give_slots(const Template& item) {
     for (Slot& slot : slots_) slot.busy_until = 0;
-    for (const BucketLife& life : lives_in(program_, item)) {
+    for (const BucketLife& life : lives_in(program_, buckets_, item)) {
       const auto known = slot_of_.find(life.grads);
       const std::size_t number = known != slot_of_.end() ? known->second : free_slot(life);
       slots_[number].busy_until = life.last;
@@ -112,6 +122,7 @@ class BucketSharing {
   }
 
   Program& program_;
+  std::vector<BufferId> buckets_;  ///< that are reduced at once
   std::vector<Slot> slots_;
   std::map<BufferId, std::size_t> slot_of_;  ///< by bucket
   std::optional<std::size_t> latest_;        ///< slot of the bucket before
