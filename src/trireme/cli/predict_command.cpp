@@ -27,6 +27,7 @@ struct PredictArguments {
   std::string framework;
   std::string cases;
   std::string output;
+  bool is_closed_form = false;
 };
 
 /// A column that nobody reads but that looks like one that is read.
@@ -49,8 +50,10 @@ void note_mistyped(const CsvTable& cases, const Session& session) {
 
 void run_predict(const PredictArguments& arguments, const Session& session) {
   PredictRequest request{.cluster = read_cluster(arguments.cluster),
-                         .framework = arguments.framework};
-  if (read_profile(arguments.framework, request.cluster).name == "trireme") {
+                         .framework = arguments.framework,
+                         .is_closed_form = arguments.is_closed_form};
+  if (read_profile(arguments.framework, request.cluster).name == "trireme" &&
+      !arguments.is_closed_form) {
     request.price_programs = request.cluster.is_cpu ? program_prediction : predict_programs;
   }
   const CsvTable cases = parse_csv(read_text(arguments.cases, kMaxTableBytes), arguments.cases);
@@ -85,6 +88,8 @@ void add_predict_command(CLI::App& app, Session& session) {
       ->check(non_empty("file"));
   command->add_option("-o,--output", arguments->output, "CSV table to write; else it is printed")
       ->check(non_empty("file"));
+  command->add_flag("--closed-form", arguments->is_closed_form,
+                    "no simulated schedules, and none of Trireme's programs: faster, less exact");
   command->footer(
       fmt::format("Clusters: {}\nFrameworks: {}\nColumns: docs/prediction.md\n"
                   "Example: trireme predict --cluster h100-playbook --framework nanotron "

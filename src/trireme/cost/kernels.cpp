@@ -53,7 +53,9 @@ ProductSeconds weight_product_seconds(const Device& device, ComputePrecision pre
   const double forward = product_seconds(device, precision, tokens, outputs, inputs);
   const double input = product_seconds(device, precision, tokens, inputs, outputs);
   const double weight = product_seconds(device, precision, outputs, inputs, tokens);
-  return {.forward = slower * forward, .backward = slower * (input + weight)};
+  return {.forward = slower * forward,
+          .backward = slower * (input + weight),
+          .weight = slower * weight};
 }
 
 double bytes_seconds(const Device& device, double bytes) {

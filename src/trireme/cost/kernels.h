@@ -20,6 +20,7 @@ namespace trireme {
 struct ProductSeconds {
   double forward = 0;
   double backward = 0;  ///< both gradients
+  double weight = 0;    ///< of `backward`, the gradient of the weight; 0 where there is none
 };
 [[nodiscard]] ProductSeconds weight_product_seconds(const Device& device,
                                                     ComputePrecision precision, double tokens,

@@ -67,6 +67,7 @@ constexpr std::array kFields = {
 };
 
 constexpr std::array kOptionalFields = {
+    Field{"time.pipe_exposed", "1", &Profile::pipe_exposed},
     Field{"memory.dropped_sequence_bytes", "B", &Profile::dropped_sequence_bytes},
     Field{"memory.dropped_ffn_bytes", "B", &Profile::dropped_ffn_bytes},
     Field{"band.low", "1", &Profile::band_low},
@@ -78,8 +79,8 @@ constexpr std::array kOptionalFields = {
 QuantityRule rule_of(const Field& field, bool is_optional) {
   QuantityRule rule{.key = field.key, .unit = field.unit, .max = 1e18, .is_optional = is_optional};
   for (double Profile::*const share :
-       {&Profile::tp_exposed, &Profile::cp_exposed, &Profile::replicated_overlap,
-        &Profile::sharded_overlap, &Profile::usable_share}) {
+       {&Profile::tp_exposed, &Profile::cp_exposed, &Profile::pipe_exposed,
+        &Profile::replicated_overlap, &Profile::sharded_overlap, &Profile::usable_share}) {
     if (field.member == share) rule.max = 1;
   }
   if (field.member == &Profile::host_exponent) {
@@ -120,6 +121,7 @@ const QuantityRules& profile_rules() {
                   {.key = "scatters_gradients", .words = yes_or_no},
                   {.key = "scatters_messages", .words = yes_or_no},
                   {.key = "gathers_inputs_again", .words = yes_or_no},
+                  {.key = "step_barrier", .words = yes_or_no, .is_optional = true},
                   {.key = "frames_per_chunk", .words = yes_or_no, .is_optional = true}},
         .quantities = {},
         .tables = {}};
@@ -145,6 +147,7 @@ Profile profile_of(QuantityFile file) {
   result.scatters_gradients = is_yes(file, "scatters_gradients");
   result.scatters_messages = is_yes(file, "scatters_messages");
   result.gathers_inputs_again = is_yes(file, "gathers_inputs_again");
+  result.has_step_barrier = !file.texts.contains("step_barrier") || is_yes(file, "step_barrier");
   result.has_frames_per_chunk =
       file.texts.contains("frames_per_chunk") && is_yes(file, "frames_per_chunk");
   for (const Field& field : kFields) result.*field.member = file.value(field.key);

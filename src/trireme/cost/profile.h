@@ -30,6 +30,7 @@ struct Profile {
   bool scatters_gradients = true;  ///< ZeRO-1 and up reduce-scatter them, instead of all-reducing
   bool scatters_messages = false;  ///< between nodes each tp rank sends its part, also without sp
   bool gathers_inputs_again = false;  ///< two more gathers per layer's backward pass under sp
+  bool has_step_barrier = true;       ///< the optimizer of a stage waits for the gradients of all
   bool has_frames_per_chunk = false;  ///< memory in which each chunk has a place of its own
 
   // Bytes that the device's memory moves for one layer of a micro-batch, forward and backward.
@@ -60,6 +61,7 @@ struct Profile {
   double step_seconds = 0;             ///< of a step, times 1 + log2(nodes)
   double tp_exposed = 1;               ///< share of tensor-parallel traffic that nothing hides, sp
   double cp_exposed = 1;
+  double pipe_exposed = 1;  ///< share of a message between stages in which its ends do nothing else
   double pipe_bytes_per_second = 0;  ///< most that a message between stages reaches; 0 = the link
   double gradient_wire_bytes = 4;    ///< per parameter that is reduced
   double parameter_wire_bytes = 2;   ///< per parameter that ZeRO gathers

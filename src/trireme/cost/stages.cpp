@@ -77,21 +77,29 @@ int chunks_of(const Layout& layout) {
 
 }  // namespace
 
+std::vector<StageShare> chunk_shares(const Workload& workload, StageSplit split) {
+  const int ranks = workload.layout.pp;
+  const auto stages = static_cast<std::size_t>(ranks == 1 ? 1 : ranks * chunks_of(workload.layout));
+  std::vector<StageShare> shares(stages);
+  const Counts counts =
+      stages == 1 ? Counts{workload.model.layers} : layer_counts(workload, split, stages);
+  for (std::size_t stage = 0; stage < stages; ++stage)
+    shares[stage].layers = static_cast<int>(counts[stage]);
+  shares.front().has_embedding = true;
+  shares.back().has_head = true;
+  return shares;
+}
+
 std::vector<StageShare> stage_shares(const Workload& workload, StageSplit split) {
   const auto ranks = static_cast<std::size_t>(workload.layout.pp);
+  const std::vector<StageShare> chunks = chunk_shares(workload, split);
   std::vector<StageShare> shares(ranks);
-  shares.front().has_embedding = true;
-  if (ranks == 1) {
-    shares.front() = {static_cast<int>(workload.model.layers), true, true};
-    return shares;
-  }
-  const std::size_t stages = ranks * static_cast<std::size_t>(chunks_of(workload.layout));
-  const Counts counts = layer_counts(workload, split, stages);
   const bool is_v = is_named(workload.layout, "zb-v");
-  for (std::size_t stage = 0; stage < stages; ++stage) {
-    const std::size_t rank = is_v && stage >= ranks ? stages - 1 - stage : stage % ranks;
-    shares[rank].layers += static_cast<int>(counts[stage]);
-    if (stage + 1 == stages) shares[rank].has_head = true;
+  for (std::size_t stage = 0; stage < chunks.size(); ++stage) {
+    const std::size_t rank = is_v && stage >= ranks ? chunks.size() - 1 - stage : stage % ranks;
+    shares[rank].layers += chunks[stage].layers;
+    shares[rank].has_embedding = shares[rank].has_embedding || chunks[stage].has_embedding;
+    shares[rank].has_head = shares[rank].has_head || chunks[stage].has_head;
   }
   return shares;
 }

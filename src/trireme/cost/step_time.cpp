@@ -14,10 +14,10 @@ namespace {
 struct LayerSeconds {
   double forward = 0;   ///< device
   double backward = 0;  ///< device, with recomputation
+  double weight = 0;    ///< of `backward`, gradients of weights
   double tp = 0;        ///< collectives that nothing hides
   double cp = 0;
   double host = 0;
-  double hidden_slowdown = 0;  ///< of computation beside gathers
 };
 
 double smooth_max(double a, double b, double exponent) {
@@ -41,7 +41,9 @@ class StepPricer {
         num_nodes_(
             std::max(1.0, static_cast<double>(workload.layout.world()) / cluster.node_devices)) {}
 
-  StepSeconds price(const std::vector<StageShare>& shares);
+  [[nodiscard]] PassTimes passes() const;
+  [[nodiscard]] StepSeconds price(const std::vector<StageShare>& shares, const PassTimes& times,
+                                  const PipelineSeconds& pipeline) const;
 
  private:
   [[nodiscard]] double hidden() const { return static_cast<double>(model_.hidden); }
@@ -59,9 +61,9 @@ class StepPricer {
   [[nodiscard]] double cp_exchange() const;
   [[nodiscard]] LayerSeconds layer() const;
   [[nodiscard]] double sharded_excess(const LayerSeconds& layer) const;
-  [[nodiscard]] double head_seconds() const;
+  [[nodiscard]] PassSeconds head_passes() const;
   [[nodiscard]] double embedding_seconds() const;
-  [[nodiscard]] double message_pair() const;
+  [[nodiscard]] double stage_message() const;
   [[nodiscard]] double wire_seconds(Collective collective, double bytes) const {
     return collective_seconds(cluster_, collective, places_.replicas, bytes);
   }
@@ -86,6 +88,7 @@ ProductSeconds StepPricer::matrix_products() const {
         weight_product_seconds(device_, workload_.precision, tokens_, outputs, inputs);
     total.forward += one.forward;
     total.backward += one.backward;
+    total.weight += one.weight;
   };
   add(of_rank(model_.qkv_width()), hidden());
   add(hidden(), of_rank(model_.q_width()));
@@ -125,12 +128,14 @@ ProductSeconds StepPricer::element_wise() const {
         casts * cast;
     return bytes_seconds(device_, tokens_ * bytes);
   };
-  const double accumulated = profile_.accumulate_bytes * of_rank(model_.layer_matrix_elems());
+  const double accumulation =
+      bytes_seconds(device_, profile_.accumulate_bytes * of_rank(model_.layer_matrix_elems()));
   return {.forward = seconds(profile_.sequence_forward_bytes, profile_.hidden_forward_bytes,
                              profile_.ffn_forward_bytes, 1),
           .backward = seconds(profile_.sequence_backward_bytes, profile_.hidden_backward_bytes,
                               profile_.ffn_backward_bytes, 2) +
-                      bytes_seconds(device_, accumulated)};
+                      accumulation,
+          .weight = accumulation};
 }
 
 /// As much as an all-reduce of the residual stream, or with sp a gather and a scatter.
@@ -161,6 +166,7 @@ LayerSeconds StepPricer::layer() const {
   LayerSeconds result;
   result.forward = products.forward + core.forward + elements.forward;
   result.backward = products.backward + core.backward + elements.backward;
+  result.weight = products.weight + elements.weight;
   const bool is_full = layout_.recompute == Recompute::kFull;
   if (is_full) result.backward += result.forward;
   if (layout_.recompute == Recompute::kSelective) {
@@ -200,16 +206,18 @@ double StepPricer::sharded_excess(const LayerSeconds& layer) const {
   return excess(layer.forward, forward_wire) + excess(layer.backward, backward_wire);
 }
 
-double StepPricer::head_seconds() const {
+PassSeconds StepPricer::head_passes() const {
   const double vocab = vocab_of_rank();
   const ProductSeconds products = weight_product_seconds(
       device_,
       workload_.precision == ComputePrecision::kFp8 ? ComputePrecision::kBf16 : workload_.precision,
       tokens_, vocab, hidden());
-  return products.forward + products.backward +
-         bytes_seconds(device_, profile_.logit_bytes * tokens_ * vocab +
-                                    profile_.accumulate_bytes * vocab * hidden()) +
-         profile_.ends_seconds / 2;
+  const double loss =
+      bytes_seconds(device_, profile_.logit_bytes * tokens_ * vocab) + profile_.ends_seconds / 2;
+  const double accumulation = bytes_seconds(device_, profile_.accumulate_bytes * vocab * hidden());
+  return {.forward = products.forward + loss / 2,
+          .input = products.backward - products.weight + loss / 2,
+          .weight = products.weight + accumulation};
 }
 
 double StepPricer::embedding_seconds() const {
@@ -218,8 +226,8 @@ double StepPricer::embedding_seconds() const {
          profile_.ends_token_seconds * tokens_ + profile_.ends_seconds / 2;
 }
 
-/// An activation to the next stage and its gradient back.
-double StepPricer::message_pair() const {
+/// An activation to the next stage, or its gradient back.
+double StepPricer::stage_message() const {
   if (layout_.pp == 1) return 0;
   const bool is_part = layout_.sp || (profile_.scatters_messages && places_.pipe_leaves_node);
   const double bytes = 2 * tokens_ * hidden() / (is_part ? layout_.tp : 1);
@@ -227,45 +235,74 @@ double StepPricer::message_pair() const {
   if (profile_.pipe_bytes_per_second > 0) {
     seconds = std::max(seconds, bytes / profile_.pipe_bytes_per_second);
   }
-  return 2 * seconds;
+  return seconds;
 }
 
-StepSeconds StepPricer::price(const std::vector<StageShare>& shares) {
+PassTimes StepPricer::passes() const {
   const LayerSeconds one = layer();
   const double device = one.forward + one.backward + one.tp + one.cp;
   const double bound = smooth_max(device, one.host, profile_.host_exponent) + sharded_excess(one);
-  const double head = head_seconds() + tp_collective();
-  const double embedding = embedding_seconds() + tp_collective();
-  const double messages = message_pair();
-  const int chunks = std::max(layout_.chunks, 1);
+  const bool is_full = layout_.recompute == Recompute::kFull;
+  // Collectives of a forward pass, of a backward pass and of what it recomputes are alike; keys and
+  // values go round once forward, and with their gradients backward.
+  const double forward = one.forward + one.tp / (is_full ? 3 : 2) + one.cp / 3;
+  const double stretch = bound / device;
+  PassTimes times;
+  times.layer.forward = stretch * forward;
+  times.layer.weight = stretch * one.weight;
+  times.layer.input = bound - times.layer.forward - times.layer.weight;
+  times.head = head_passes();
+  const double collective = tp_collective();
+  times.head.forward += collective / 2;
+  times.head.input += collective / 2;
+  const double embedding = (embedding_seconds() + collective) / 2;
+  times.embedding = {.forward = embedding, .weight = embedding};
+  times.message = profile_.pipe_exposed * stage_message();
+  times.latency = (1 - profile_.pipe_exposed) * stage_message();
+  times.tp_share = one.tp / bound;
+  times.cp_share = one.cp / bound;
+  times.layer_forward_share = one.forward / (one.forward + one.backward);
+  return times;
+}
+
+PipelineSeconds closed_form(const Workload& workload, const PassTimes& times,
+                            const std::vector<StageShare>& shares) {
+  const int chunks = std::max(workload.layout.chunks, 1);
+  PipelineSeconds pipeline;
   double slowest = 0;
   double sum = 0;
-  double slowest_messages = 0;
   for (std::size_t i = 0; i < shares.size(); ++i) {
     const StageShare& share = shares[i];
     const bool is_end = i == 0 || i + 1 == shares.size();
-    const double wire = messages * chunks * (is_end ? 0.5 : 1);
-    const double seconds = share.layers * bound + (share.has_head ? head : 0) +
-                           (share.has_embedding ? embedding : 0) + wire;
+    const double wire = 2 * times.message * chunks * (is_end ? 0.5 : 1);
+    const double seconds = share.layers * times.layer.total() +
+                           (share.has_head ? times.head.total() : 0) +
+                           (share.has_embedding ? times.embedding.total() : 0) + wire;
     sum += seconds;
-    if (seconds > slowest) {
-      slowest = seconds;
-      slowest_messages = wire;
-    }
+    if (seconds <= slowest) continue;
+    slowest = seconds;
+    pipeline.messages = wire;
   }
-  const auto micro_batches = static_cast<double>(workload_.num_micro_batches());
+  const auto micro_batches = static_cast<double>(workload.num_micro_batches());
+  pipeline.busy = micro_batches * slowest;
+  pipeline.messages *= micro_batches;
+  const auto hops = static_cast<double>(chunks * shares.size() - 1);
+  pipeline.idle = (sum - slowest) * bubble_share(workload.layout) + 2 * hops * times.latency;
+  return pipeline;
+}
+
+StepSeconds StepPricer::price(const std::vector<StageShare>& shares, const PassTimes& times,
+                              const PipelineSeconds& pipeline) const {
   StepSeconds seconds;
-  const double layers = shares.front().layers;
-  const double tp_share = one.tp / bound;
-  const double cp_share = one.cp / bound;
-  seconds.pp = micro_batches * slowest_messages;
-  seconds.tp = micro_batches * (slowest - slowest_messages) * tp_share;
-  seconds.cp = micro_batches * (slowest - slowest_messages) * cp_share;
-  seconds.compute = micro_batches * slowest - seconds.pp - seconds.tp - seconds.cp;
-  seconds.bubble = (sum - slowest) * bubble_share(layout_);
-  const double forward_share = one.forward / (one.forward + one.backward);
-  const double first = layers * bound;
-  price_replicas(shares, first * forward_share, first * (1 - forward_share), seconds);
+  const double of_layers = pipeline.busy - pipeline.messages;
+  seconds.pp = pipeline.messages;
+  seconds.tp = of_layers * times.tp_share;
+  seconds.cp = of_layers * times.cp_share;
+  seconds.compute = of_layers - seconds.tp - seconds.cp;
+  seconds.bubble = pipeline.idle;
+  const double first = shares.front().layers * times.layer.total();
+  price_replicas(shares, first * times.layer_forward_share, first * (1 - times.layer_forward_share),
+                 seconds);
   seconds.fixed = profile_.step_seconds * (1 + std::log2(num_nodes_));
   const double slower = 1 + cluster_.straggler;
   seconds.compute *= slower;
@@ -318,9 +355,21 @@ void StepPricer::price_replicas(const std::vector<StageShare>& shares, double fo
 
 }  // namespace
 
+PassTimes pass_times(const Workload& workload, const Cluster& cluster, const Profile& profile) {
+  return StepPricer(workload, cluster, profile).passes();
+}
+
 StepSeconds step_seconds(const Workload& workload, const Cluster& cluster, const Profile& profile,
                          const std::vector<StageShare>& shares) {
-  return StepPricer(workload, cluster, profile).price(shares);
+  const StepPricer pricer(workload, cluster, profile);
+  const PassTimes times = pricer.passes();
+  return pricer.price(shares, times, closed_form(workload, times, shares));
+}
+
+StepSeconds step_seconds(const Workload& workload, const Cluster& cluster, const Profile& profile,
+                         const std::vector<StageShare>& shares, const PassTimes& times,
+                         const PipelineSeconds& pipeline) {
+  return StepPricer(workload, cluster, profile).price(shares, times, pipeline);
 }
 
 }  // namespace trireme

@@ -12,8 +12,8 @@ const std::vector<FrameworkRules>& all_rules() {
   // Read from the sources of each: torchtitan b5bcd76 (config/configs.py, distributed/),
   // Megatron-LM d98e8a6 (training/arguments.py, core/model_parallel_config.py,
   // core/pipeline_parallel/ schedules.py), nanotron 2411b02 (config/parallelism_config.py), PyTorch
-  // FSDP as llm-foundry configures it. The schedules of Trireme are those whose time and memory
-  // have a closed form.
+  // FSDP as llm-foundry configures it, and the README of the zero-bubble fork of Megatron-LM. The
+  // schedules of Trireme are those whose time and memory have a closed form.
   static const std::vector<FrameworkRules> all = {
       {.name = "trireme",
        .schedules = {"1f1b", "interleaved", "zb-h1", "zb-v", "gpipe"},
@@ -32,6 +32,12 @@ const std::vector<FrameworkRules>& all_rules() {
       {.name = "megatron-2022",
        .schedules = {"1f1b", "interleaved"},
        .zero = {0},
+       .recompute = {kNone, kSelective, kFull},
+       .has_cp = false,
+       .needs_equal_stages = true},
+      {.name = "zero-bubble",
+       .schedules = {"1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v"},
+       .zero = {0, 1},
        .recompute = {kNone, kSelective, kFull},
        .has_cp = false,
        .needs_equal_stages = true},

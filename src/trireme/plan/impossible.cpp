@@ -90,9 +90,10 @@ std::string rule_text(const PlanRequest& request, PlanRule rule) {
     case PlanRule::kTensor:
       return tensor_text(request);
     case PlanRule::kContext:
-      return fmt::format("length = {}: 2 cp must divide it{}; use a length of {}", request.seq,
-                         request.limits.cp == 0 ? "" : fmt::format(", cp = {}", request.limits.cp),
-                         nearest_multiples(request.seq, 2 * std::max(request.limits.cp, 2)));
+      return fmt::format(
+          "length = {}: 2 cp must divide it{}; use a length of {}", request.seq,
+          request.limits.cp == 0 ? "" : fmt::format(", cp = {}", request.limits.cp),
+          nearest_multiples(request.seq, std::int64_t{2} * std::max(request.limits.cp, 2)));
     case PlanRule::kStages:
       return fmt::format("{} layers: each stage needs a layer{}; use pp x chunks of {} or less",
                          request.model.layers,

@@ -7,6 +7,8 @@
 #include "trireme/cost/kernels.h"
 #include "trireme/cost/memory.h"
 #include "trireme/cost/stages.h"
+#include "trireme/plan/simulated_ranking.h"
+#include "trireme/simulate/schedule_clock.h"
 
 namespace trireme {
 namespace {
@@ -110,7 +112,7 @@ double mfu_causal(const PlannedLayout& planned, const Cluster& cluster) {
 PlannedLayout planned_layout(const PlanRequest& request, const Workload& workload) {
   PlannedLayout planned;
   planned.workload = workload;
-  planned.estimate = estimate(workload, request.cluster, request.profile);
+  planned.estimate = ScheduleClock().estimate(workload, request.cluster, request.profile);
   planned.needed_bytes = planned.estimate.needed_bytes;
   planned.low_seconds = planned.step_seconds() * request.profile.band_low;
   planned.high_seconds = planned.step_seconds() * request.profile.band_high;
@@ -132,6 +134,7 @@ Plan make_plan(const PlanRequest& request, const PlanOptions& options) {
             .pareto = {},
             .is_stopped = found.is_stopped};
   std::sort(found.fitting.begin(), found.fitting.end(), is_better);
+  rank_by_simulation(request, space, found.fitting, options.control);
   Selection(request, space, options, plan).take(found.fitting);
   const std::atomic<int>* const stop = options.control.stop;
   plan.is_stopped = plan.is_stopped || (stop != nullptr && stop->load() != 0);

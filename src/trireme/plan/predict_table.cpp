@@ -13,6 +13,7 @@
 #include "trireme/base/errors.h"
 #include "trireme/cost/estimate.h"
 #include "trireme/cost/kernels.h"
+#include "trireme/simulate/schedule_clock.h"
 
 namespace trireme {
 namespace {
@@ -115,18 +116,15 @@ std::string lower_case(std::string_view text) {
 
 }  // namespace
 
-Prediction closed_form_prediction(const PricedCase& row, const Cluster& cluster,
-                                  const Profile& profile) {
-  const Estimate result =
-      estimate(row.workload, cluster, for_precision(profile, row.workload.precision));
-  return {.step_seconds = result.seconds.total(),
-          .first_stage_bytes = std::round(result.first.total()),
-          .peak_bytes = std::round(result.fullest.total()),
-          .fits = result.fits,
-          .state_bytes = result.first.state(),
-          .activation_bytes = result.first.activations,
-          .bubble_seconds = result.seconds.bubble,
-          .exposed_seconds = result.seconds.exposed()};
+Prediction prediction_of(const Estimate& estimate) {
+  return {.step_seconds = estimate.seconds.total(),
+          .first_stage_bytes = std::round(estimate.first.total()),
+          .peak_bytes = std::round(estimate.fullest.total()),
+          .fits = estimate.fits,
+          .state_bytes = estimate.first.state(),
+          .activation_bytes = estimate.first.activations,
+          .bubble_seconds = estimate.seconds.bubble,
+          .exposed_seconds = estimate.seconds.exposed()};
 }
 
 CsvTable predict_table(const CsvTable& cases, const PredictRequest& request) {
@@ -143,6 +141,7 @@ CsvTable predict_table(const CsvTable& cases, const PredictRequest& request) {
   }
   result.header.insert(result.header.end(), kColumns.begin(), kColumns.end());
   Sites sites(request);
+  ScheduleClock clock;
   for (const std::vector<std::string>& row : cases.rows) {
     std::vector<std::string>& out = result.rows.emplace_back();
     for (const std::size_t i : kept) out.push_back(i < row.size() ? row[i] : "");
@@ -158,10 +157,16 @@ CsvTable predict_table(const CsvTable& cases, const PredictRequest& request) {
       };
       const Site& site = sites.of(lower_case(cell("gpu_type")));
       const PricedCase priced = read_case(cell, defaults_of(site));
-      const Prediction prediction =
-          request.price_programs ? request.price_programs(priced, site.cluster, site.profile)
-                                 : closed_form_prediction(priced, site.cluster, site.profile);
-      predicted = cells_of(priced, site.cluster, prediction);
+      const auto estimated = [&] {
+        const Profile profile = for_precision(site.profile, priced.workload.precision);
+        return prediction_of(request.is_closed_form
+                                 ? estimate(priced.workload, site.cluster, profile)
+                                 : clock.estimate(priced.workload, site.cluster, profile));
+      };
+      predicted = cells_of(priced, site.cluster,
+                           request.price_programs
+                               ? request.price_programs(priced, site.cluster, site.profile)
+                               : estimated());
     } catch (const Error& error) {
       predicted[kNote] = error.what();
     }

@@ -8,6 +8,7 @@
 #include "trireme/base/csv.h"
 #include "trireme/cost/case_columns.h"
 #include "trireme/cost/cluster.h"
+#include "trireme/cost/estimate.h"
 #include "trireme/cost/profile.h"
 
 namespace trireme {
@@ -27,12 +28,12 @@ struct Prediction {
 struct PredictRequest {
   Cluster cluster;
   std::string framework;  ///< name or path of a profile
-  /// Prices Trireme's own programs; empty = the closed form.
+  /// Prices Trireme's own programs; empty = as ScheduleClock::estimate().
   std::function<Prediction(const PricedCase&, const Cluster&, const Profile&)> price_programs = {};
+  bool is_closed_form = false;  ///< also of pipelines, whose schedules are simulated else
 };
 
-[[nodiscard]] Prediction closed_form_prediction(const PricedCase& row, const Cluster& cluster,
-                                                const Profile& profile);
+[[nodiscard]] Prediction prediction_of(const Estimate& estimate);
 
 /// `cases` in the same order, with the columns pred_step_s, pred_tok_s_gpu, pred_tflops_gpu (model
 /// FLOPs of 10^12, full attention square), pred_mfu (0 to 1, of the dense peak of the row's

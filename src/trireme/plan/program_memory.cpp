@@ -10,6 +10,7 @@
 #include "trireme/base/errors.h"
 #include "trireme/cost/memory.h"
 #include "trireme/program/build.h"
+#include "trireme/simulate/schedule_clock.h"
 
 namespace trireme {
 namespace {
@@ -121,7 +122,8 @@ Prediction predict_programs(const PricedCase& row, const Cluster& cluster, const
   const auto bytes = [](const Placement& placement) {
     return static_cast<double>(placement.arena_bytes);
   };
-  Prediction result = closed_form_prediction(row, cluster, profile);
+  Prediction result = prediction_of(ScheduleClock().estimate(
+      row.workload, cluster, for_precision(profile, row.workload.precision)));
   result.first_stage_bytes = bytes(placements.front());
   result.peak_bytes = 0;
   for (const Placement& each : placements) {

@@ -359,31 +359,38 @@ void add(const PlanSpace::Searched& found, SearchResult& result) {
 
 }  // namespace
 
-SearchResult search(const PlanSpace& space, const SearchControl& control) {
-  const std::size_t total = space.degrees().size();
+bool for_each_on_threads(std::size_t count, const SearchControl& control,
+                         const std::function<std::function<void(std::size_t)>()>& make_worker) {
   const unsigned available = std::max(1U, std::thread::hardware_concurrency());
   const std::size_t wanted =
       control.threads > 0 ? static_cast<std::size_t>(control.threads) : available;
-  std::vector<PlanSpace::Searched> found(total);
   std::atomic<std::size_t> next{0};
   std::atomic<std::size_t> done{0};
   const auto is_stopped = [&] { return control.stop != nullptr && control.stop->load() != 0; };
   const auto work = [&](bool reports) {
-    for (std::size_t i = next++; i < total && !is_stopped(); i = next++) {
-      found[i] = space.search(i);
+    const std::function<void(std::size_t)> worker = make_worker();
+    for (std::size_t i = next++; i < count && !is_stopped(); i = next++) {
+      worker(i);
       ++done;
-      if (reports && control.progress) control.progress(done.load(), total);
+      if (reports && control.progress) control.progress(done.load(), count);
     }
   };
   {
     std::vector<std::jthread> helpers;
-    for (std::size_t i = 1; i < std::min(wanted, total); ++i) {
+    for (std::size_t i = 1; i < std::min(wanted, count); ++i) {
       helpers.emplace_back([&] { work(false); });
     }
     work(true);
   }
+  return done.load() == count;
+}
+
+SearchResult search(const PlanSpace& space, const SearchControl& control) {
+  std::vector<PlanSpace::Searched> found(space.degrees().size());
   SearchResult result;
-  result.is_stopped = done.load() < total;
+  result.is_stopped = !for_each_on_threads(found.size(), control, [&space, &found] {
+    return [&](std::size_t i) { found[i] = space.search(i); };
+  });
   for (const PlanSpace::Searched& each : found) add(each, result);
   return result;
 }

@@ -98,6 +98,12 @@ struct SearchControl {
   const std::atomic<int>* stop = nullptr;  ///< not 0: end with what has been found
 };
 
+/// Calls a worker for each of `count` numbers, on the control's threads, each with a worker of its
+/// own. False if the signal ended it before the last.
+[[nodiscard]] bool for_each_on_threads(
+    std::size_t count, const SearchControl& control,
+    const std::function<std::function<void(std::size_t)>()>& make_worker);
+
 struct SearchResult {
   std::int64_t searched = 0;            ///< layouts that were looked at
   std::vector<PricedLayout> fitting;    ///< by number

@@ -1,6 +1,8 @@
 // Seconds of instructions on a published cluster, where each rank has a device of its own.
 #pragma once
 
+#include <utility>
+
 #include "trireme/cost/cluster.h"
 #include "trireme/simulate/step_price.h"
 
@@ -12,7 +14,7 @@ namespace trireme {
 /// slow each other as the cluster says.
 class DevicePrices {
  public:
-  explicit DevicePrices(const Cluster& cluster) : cluster_(cluster) {}
+  explicit DevicePrices(Cluster cluster) : cluster_(std::move(cluster)) {}
 
   /// Of a compute instruction of a training program; `model` is that of the program.
   [[nodiscard]] double kernel_seconds(const Program& program, const LocalModel& model,

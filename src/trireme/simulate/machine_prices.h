@@ -53,7 +53,9 @@ class MachinePrices {
     int bits = 0;
     int threads = 1;
     int ranks = 1;
-    auto operator<=>(const Team&) const = default;
+    bool operator<(const Team& other) const {
+      return std::tie(bits, threads, ranks) < std::tie(other.bits, other.threads, other.ranks);
+    }
   };
 
   void read_kernel(const QuantityFile& file, const KernelTable& table);

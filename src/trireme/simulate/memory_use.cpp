@@ -68,8 +68,9 @@ class Lives {
       const auto& of_call = by_template[static_cast<std::size_t>(program_.calls[c].template_index)];
       for (const auto& [buffer, life] : of_call) {
         const int first = bases_[c] + life.first;
+        const int last = bases_[c] + life.last;
         add({.from = times_[static_cast<std::size_t>(first)].start,
-             .to = times_[static_cast<std::size_t>(bases_[c] + life.last)].end,
+             .to = times_[static_cast<std::size_t>(last)].end,
              .buffer = buffer,
              .position = first});
       }

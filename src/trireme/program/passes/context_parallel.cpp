@@ -30,7 +30,7 @@ class ContextParallelPass {
         go_round_backward(instruction);
       }
     }
-    return std::move(out_);
+    return std::exchange(out_, {});
   }
 
  private:
