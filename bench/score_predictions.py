@@ -23,6 +23,11 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BINARY = os.environ.get("TRIREME", str(ROOT / "build/release/trireme"))
+HEADER = """# How predictions compare with published measurements
+
+Written by `python3 bench/score_predictions.py --markdown FILE`; definitions are in the script's first lines.
+
+"""
 LINES = []
 
 
@@ -365,7 +370,7 @@ def main():
     for section in (playbook, scaling_curves, vtrain, paper, other_tables, schedules, pair):
         section()
     if arguments.markdown:
-        pathlib.Path(arguments.markdown).write_text("\n".join(LINES))
+        pathlib.Path(arguments.markdown).write_text(HEADER + "\n".join(LINES))
 
 
 if __name__ == "__main__":
