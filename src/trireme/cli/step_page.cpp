@@ -10,6 +10,7 @@
 #include "trireme/report/memory_svg.h"
 #include "trireme/report/table.h"
 #include "trireme/report/timeline_svg.h"
+#include "trireme/report/waterfall_svg.h"
 
 namespace trireme {
 namespace {
