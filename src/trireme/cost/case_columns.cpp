@@ -279,18 +279,9 @@ void check_sizes(const ModelShape& shape, const Layout& layout) {
 }
 
 /// What Trireme would train for these sizes; layers = 0 if it has no such family.
-ModelSpec spec_of(const ModelShape& shape, std::string_view name, std::int64_t seq) {
-  ModelSpec spec = known_spec(name).value_or(ModelSpec{});
-  spec.family = shape.is_gated ? Family::kLlama : Family::kGpt2;
-  spec.layers = shape.layers;
-  spec.hidden = shape.hidden;
-  spec.heads = shape.heads;
-  spec.kv_heads = shape.kv_heads;
-  spec.head_dim = shape.head_dim;
-  spec.ffn = shape.ffn;
-  spec.vocab = shape.vocab;
-  spec.tied = shape.is_tied;
-  if (spec.max_seq == 0) spec.max_seq = shape.positions > 0 ? shape.positions : seq;
+ModelSpec trained_spec(const ModelShape& shape, std::string_view name, std::int64_t seq) {
+  ModelSpec spec = spec_of(shape, known_spec(name).value_or(ModelSpec{}));
+  if (spec.max_seq == 0) spec.max_seq = seq;
   const bool is_family = shape.is_gated || (shape.has_biases && shape.is_tied);
   if (!is_family) spec.layers = 0;
   return spec;
@@ -321,7 +312,7 @@ PricedCase read_case(const CellReader& cell, const CaseDefaults& defaults) {
                                  workload.batch.seq, workload.layout.cp,
                                  nearest_multiples(workload.batch.seq, workload.layout.cp)));
   }
-  result.spec = spec_of(workload.model, row.text("model"), workload.batch.seq);
+  result.spec = trained_spec(workload.model, row.text("model"), workload.batch.seq);
   return result;
 }
 
