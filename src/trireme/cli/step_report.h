@@ -8,6 +8,7 @@
 
 #include "trireme/cost/cluster.h"
 #include "trireme/cost/estimate.h"
+#include "trireme/report/html_report.h"
 #include "trireme/report/trace.h"
 #include "trireme/simulate/memory_use.h"
 #include "trireme/simulate/step_simulation.h"
@@ -28,6 +29,8 @@ class StepReport {
   [[nodiscard]] std::string trace() const;
   /// A page with pictures; with the timeline of a measured run below the simulated one.
   [[nodiscard]] std::string html(const std::optional<Timeline>& measured) const;
+  /// What that page shows: the timeline, the memory of the fullest rank, terms and ranks.
+  [[nodiscard]] std::vector<HtmlSection> sections(const std::optional<Timeline>& measured) const;
 
  private:
   using Rows = std::vector<std::vector<std::string>>;
@@ -49,7 +52,7 @@ class StepReport {
   [[nodiscard]] std::vector<std::string> term_header() const;
   [[nodiscard]] std::vector<std::pair<std::string, double>> named_terms() const;
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const;
-  [[nodiscard]] std::string timelines_svg(const std::optional<Timeline>& measured) const;
+  [[nodiscard]] HtmlSection timeline_section(const std::optional<Timeline>& measured) const;
   [[nodiscard]] std::string memory_picture() const;
 
   std::string name_;
