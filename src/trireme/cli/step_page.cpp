@@ -93,7 +93,8 @@ std::vector<HtmlSection> StepReport::sections(const std::optional<Timeline>& mea
   sections.push_back(
       {.heading = "Ranks",
        .text = "memory is what the rank allocates before the first step; live peak is the most of "
-               "it that is in use at one moment, as the named instruction begins.",
+               "it that is in use at one moment, as the named instruction begins." +
+               (verification_ ? " Programs " + verification_text(*verification_) : ""),
        .table = {.header = {"rank", "seconds busy", "memory", "live peak", "instruction"},
                  .rows = rank_rows()}});
   return sections;

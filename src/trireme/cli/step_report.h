@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "trireme/cli/verification.h"
 #include "trireme/cost/cluster.h"
 #include "trireme/cost/estimate.h"
 #include "trireme/report/html_report.h"
@@ -19,8 +20,9 @@ namespace trireme {
 class StepReport {
  public:
   /// `name` is that of the model or of the run; `threads_per_rank` 0: ranks have devices of their
-  /// own.
-  StepReport(std::string name, Cluster cluster, StepSimulation simulation, int threads_per_rank);
+  /// own. What was verified is said, if anything was.
+  StepReport(std::string name, Cluster cluster, StepSimulation simulation, int threads_per_rank,
+             std::optional<Verification> verification = {});
 
   /// Gantt, ranks, the peak with what lives then, what the step is made of, and a summary.
   [[nodiscard]] std::string text() const;
@@ -64,6 +66,7 @@ class StepReport {
   std::size_t busiest_ = 0;                 ///< index of the rank that computes longest
   StepSeconds terms_;                       ///< of the busiest rank
   std::optional<StepSeconds> closed_form_;  ///< on a published cluster
+  std::optional<Verification> verification_;
 };
 
 }  // namespace trireme
