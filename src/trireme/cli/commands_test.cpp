@@ -154,6 +154,13 @@ TEST_F(CommandTest, SimulatePricesAModelOnAPublishedCluster) {
   EXPECT_GT(json["peak"][0]["live"].size(), 1U);
 }
 
+TEST_F(CommandTest, SimulateSaysWhatWasVerified) {
+  const std::string step = "simulate --model qwen2.5-0.5b --cluster h100-dgx --global-batch 256 ";
+  EXPECT_CONTAINS(run(step + "--seq 512 --layout 'pp=2 dp=4'").out, " instructions on 8 ranks)");
+  EXPECT_CONTAINS(run(step + "--seq 512 --layout 'pp=2 dp=64'").out,
+                  " instructions on 2 of 128 ranks, each by itself)");
+}
+
 TEST_F(CommandTest, SimulateWritesAPageWithEachRankAndStream) {
   const CommandResult result =
       run("simulate c.toml --layout.pp 2 --cluster h100-dgx --html page.html --trace trace.json");

@@ -13,7 +13,9 @@
 #include "trireme/checkpoint/file.h"
 #include "trireme/cli/commands.h"
 #include "trireme/cli/plan_launch.h"
+#include "trireme/cli/plan_page.h"
 #include "trireme/cli/plan_text.h"
+#include "trireme/cli/run_log.h"
 #include "trireme/cli/signals.h"
 #include "trireme/cli/validators.h"
 #include "trireme/cost/known_models.h"
@@ -48,6 +50,7 @@ struct PlanArguments {
   std::string sweep;
   std::string emit;
   std::string emit_folder = ".";
+  std::string html;
 };
 
 [[noreturn]] void refuse(std::string_view option, std::string_view value, std::string_view rest) {
@@ -182,6 +185,13 @@ std::string answer_text(const PlanRequest& request, const Answer& answer,
   return text;
 }
 
+void write_page(const std::string& path, const PlanRequest& request, const Answer& answer,
+                const PlanQuestions& questions, const Session& session) {
+  if (answer.plan.layouts.empty())
+    return session.note(path + " is not written: there is no layout");
+  replace_file(path, plan_html(request, answer.plan, questions, answer.explanation));
+}
+
 void run_plan(const PlanArguments& arguments, Session& session) {
   PlanRequest request = request_of(arguments, arguments.model);
   request.devices =
@@ -211,6 +221,7 @@ void run_plan(const PlanArguments& arguments, Session& session) {
   } else {
     session.print(answer_text(request, answer, questions));
   }
+  if (!arguments.html.empty()) write_page(arguments.html, request, answer, questions, session);
   if (target && !plan.layouts.empty()) session.print("\n" + emit_launch(request, plan, *target));
   constexpr int kSignalBase = 128, kNothingFits = 1;
   if (plan.layouts.empty()) session.exit_code = kNothingFits;
@@ -323,8 +334,13 @@ void add_answer_options(CLI::App& command, PlanArguments& arguments) {
       ->excludes(json)
       ->check(non_empty("framework"));
   command.add_option("--emit-folder", arguments.emit_folder, "where (the current one)");
-  command.add_option("--sweep", arguments.sweep,
-                     "CSV of published runs: 1B to 80B on 1 to 64 nodes beside them");
+  CLI::Option* const html =
+      command.add_option("--html", arguments.html, "write a page with tables and pictures")
+          ->check(non_empty("file"));
+  command
+      .add_option("--sweep", arguments.sweep,
+                  "CSV of published runs: 1B to 80B on 1 to 64 nodes beside them")
+      ->excludes(html);
 }
 
 void check_arguments(const PlanArguments& arguments) {
@@ -355,7 +371,7 @@ void add_plan_command(CLI::App& app, Session& session) {
   command->footer(fmt::format(
       "Clusters: {}\nFrameworks: {}\nModels: {}\n"
       "Example: trireme plan --model llama-3-8b --cluster h100-dgx --nodes 16 --global-batch 1024 "
-      "--seq 8192 --explain",
+      "--seq 8192 --explain --html plan.html",
       built_in_names("clusters"), built_in_names("profiles"), known_model_names()));
   command->callback([arguments, &session] {
     check_arguments(*arguments);

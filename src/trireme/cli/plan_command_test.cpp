@@ -169,6 +169,29 @@ TEST_F(PlanCommandTest, WhatIsMissingOrUnknownIsNamed) {
   expect_usage_error("--model llama-3-8b --nodes 1 --global-batch 8 --seq 9999", "seq = 8192");
 }
 
+TEST_F(PlanCommandTest, WritesAPage) {
+  const CommandResult result = plan(kTiny + " --explain --html plan.html");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const std::string page = content_of((folder_.path() / "plan.html").string());
+  EXPECT_CONTAINS(page, "Layouts, fastest first");
+  EXPECT_CONTAINS(page, "1. Does it fit?");
+}
+
+TEST_F(PlanCommandTest, ThePageOfALargePlanIsBounded) {
+  const CommandResult result =
+      plan("--model 80B --gpus 512 --global-batch 4096 --seq 4096 --pp 16 --html plan.html");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  constexpr std::uintmax_t kMostBytes = 3'000'000;
+  EXPECT_LT(std::filesystem::file_size(folder_.path() / "plan.html"), kMostBytes);
+}
+
+TEST_F(PlanCommandTest, WhereNothingFitsThereIsNoPage) {
+  const CommandResult result =
+      plan("--model llama-3.1-405b --nodes 1 --global-batch 16 --seq 8192 --html plan.html");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_CONTAINS(result.err, "plan.html is not written: there is no layout");
+}
+
 TEST_F(PlanCommandTest, SweepStandsBesideThePublishedBest) {
   folder_.write("runs.csv", "model,nodes,dp,tp,pp,mbs,zero,tok_s_gpu\n8B,1,1,1,8,1,0,6806.5\n");
   const CommandResult result =

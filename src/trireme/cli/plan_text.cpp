@@ -41,56 +41,6 @@ double device_hours(const PlannedLayout& planned, double tokens) {
   return tokens / planned.tokens_per_second_per_device() / kHour;
 }
 
-std::string times_table(const PlanRequest& request, std::span<const PlannedLayout> layouts,
-                        const PlanQuestions& questions) {
-  std::vector<std::string> header = {"#",      "tp",      "cp",        "pp",    "dp",
-                                     "mbs",    "m",       "schedule",  "zero",  "recompute",
-                                     "step s", "8 of 10", "tok/s/GPU", "MFU %", "causal %"};
-  if (questions.tokens > 0) header.emplace_back("GPU-hours");
-  Rows rows;
-  for (const PlannedLayout& each : layouts) {
-    const Layout& layout = each.workload.layout;
-    std::vector<std::string>& row = rows.emplace_back();
-    row = {fmt::format("{}", rows.size()),
-           fmt::format("{}{}", layout.tp, layout.sp ? "+sp" : ""),
-           fmt::format("{}", layout.cp),
-           fmt::format("{}", layout.pp),
-           fmt::format("{}", layout.dp),
-           fmt::format("{}", each.workload.batch.micro_batch),
-           fmt::format("{}", each.workload.num_micro_batches()),
-           schedule_text(layout),
-           fmt::format("{}", layout.zero),
-           std::string(recompute_name(layout.recompute)),
-           seconds_text(each.step_seconds()),
-           band_text(each),
-           format_count(static_cast<std::int64_t>(each.tokens_per_second_per_device())),
-           fmt::format("{:.1f}", 100 * mfu_full(each, request.cluster)),
-           fmt::format("{:.1f}", 100 * mfu_causal(each, request.cluster))};
-    if (questions.tokens > 0) {
-      row.push_back(format_count(static_cast<std::int64_t>(device_hours(each, questions.tokens))));
-    }
-  }
-  return text_table(header, rows);
-}
-
-const StageKinds& fullest_stage(const PlannedLayout& planned) {
-  const auto total = [](const StageKinds& kinds) {
-    double bytes = 0;
-    for (const KindAmount& kind : kinds) bytes += kind.bytes;
-    return bytes;
-  };
-  return *std::max_element(planned.stages.begin(), planned.stages.end(),
-                           [&](const auto& a, const auto& b) { return total(a) < total(b); });
-}
-
-double kind_bytes(const StageKinds& kinds, std::initializer_list<std::string_view> names) {
-  double bytes = 0;
-  for (const KindAmount& kind : kinds) {
-    if (std::find(names.begin(), names.end(), kind.kind) != names.end()) bytes += kind.bytes;
-  }
-  return bytes;
-}
-
 std::string shares_table(const PlanRequest& request, std::span<const PlannedLayout> layouts) {
   Rows rows;
   for (const PlannedLayout& each : layouts) {
@@ -130,6 +80,56 @@ std::string margin_text(const PlanRequest& request, std::span<const PlannedLayou
 
 }  // namespace
 
+PlanTable times_table(const PlanRequest& request, std::span<const PlannedLayout> layouts,
+                      const PlanQuestions& questions) {
+  PlanTable table;
+  table.header = {"#",      "tp",      "cp",        "pp",    "dp",
+                  "mbs",    "m",       "schedule",  "zero",  "recompute",
+                  "step s", "8 of 10", "tok/s/GPU", "MFU %", "causal %"};
+  if (questions.tokens > 0) table.header.emplace_back("GPU-hours");
+  for (const PlannedLayout& each : layouts) {
+    const Layout& layout = each.workload.layout;
+    std::vector<std::string>& row = table.rows.emplace_back();
+    row = {fmt::format("{}", table.rows.size()),
+           fmt::format("{}{}", layout.tp, layout.sp ? "+sp" : ""),
+           fmt::format("{}", layout.cp),
+           fmt::format("{}", layout.pp),
+           fmt::format("{}", layout.dp),
+           fmt::format("{}", each.workload.batch.micro_batch),
+           fmt::format("{}", each.workload.num_micro_batches()),
+           schedule_text(layout),
+           fmt::format("{}", layout.zero),
+           std::string(recompute_name(layout.recompute)),
+           seconds_text(each.step_seconds()),
+           band_text(each),
+           format_count(static_cast<std::int64_t>(each.tokens_per_second_per_device())),
+           fmt::format("{:.1f}", 100 * mfu_full(each, request.cluster)),
+           fmt::format("{:.1f}", 100 * mfu_causal(each, request.cluster))};
+    if (questions.tokens > 0) {
+      row.push_back(format_count(static_cast<std::int64_t>(device_hours(each, questions.tokens))));
+    }
+  }
+  return table;
+}
+
+const StageKinds& fullest_stage(const PlannedLayout& planned) {
+  const auto total = [](const StageKinds& kinds) {
+    double bytes = 0;
+    for (const KindAmount& kind : kinds) bytes += kind.bytes;
+    return bytes;
+  };
+  return *std::max_element(planned.stages.begin(), planned.stages.end(),
+                           [&](const auto& a, const auto& b) { return total(a) < total(b); });
+}
+
+double kind_bytes(const StageKinds& kinds, std::initializer_list<std::string_view> names) {
+  double bytes = 0;
+  for (const KindAmount& kind : kinds) {
+    if (std::find(names.begin(), names.end(), kind.kind) != names.end()) bytes += kind.bytes;
+  }
+  return bytes;
+}
+
 std::string request_text(const PlanRequest& request) {
   return fmt::format(
       "{} ({} parameters), {} sequences of {} tokens a step, {}\n"
@@ -142,7 +142,8 @@ std::string request_text(const PlanRequest& request) {
 
 std::string layouts_text(const PlanRequest& request, std::span<const PlannedLayout> layouts,
                          const PlanQuestions& questions) {
-  std::string text = times_table(request, layouts, questions);
+  const PlanTable times = times_table(request, layouts, questions);
+  std::string text = text_table(times.header, times.rows);
   text += fmt::format(
       "\nexposed seconds of a step, and memory of the fullest rank ({})\n",
       layouts.front().is_from_program ? "of the placed program, to the byte" : "closed form");

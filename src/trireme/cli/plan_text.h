@@ -1,9 +1,11 @@
 // What `trireme plan` prints. Private to the layer.
 #pragma once
 
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trireme/plan/explain.h"
@@ -18,6 +20,21 @@ struct PlanQuestions {
   double tokens = 0;  ///< of the whole training, for GPU-hours; 0 = not asked
   std::optional<FailureModel> failures = {};
 };
+
+struct PlanTable {
+  std::vector<std::string> header;
+  std::vector<std::vector<std::string>> rows;  ///< by layout
+};
+/// The ranking: degrees, seconds and rates.
+[[nodiscard]] PlanTable times_table(const PlanRequest& request,
+                                    std::span<const PlannedLayout> layouts,
+                                    const PlanQuestions& questions);
+
+/// Of the rank of the pipeline that has most.
+[[nodiscard]] const StageKinds& fullest_stage(const PlannedLayout& planned);
+/// Bytes of all kinds with one of these names.
+[[nodiscard]] double kind_bytes(const StageKinds& kinds,
+                                std::initializer_list<std::string_view> names);
 
 /// The request in two lines.
 [[nodiscard]] std::string request_text(const PlanRequest& request);

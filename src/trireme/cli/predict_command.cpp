@@ -1,7 +1,6 @@
 // trireme predict
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cctype>
 #include <memory>
 #include <string>
 
@@ -9,6 +8,7 @@
 
 #include "trireme/base/csv.h"
 #include "trireme/base/nearest.h"
+#include "trireme/base/words.h"
 #include "trireme/checkpoint/file.h"
 #include "trireme/cli/commands.h"
 #include "trireme/cli/program_price.h"
@@ -37,7 +37,7 @@ void note_mistyped(const CsvTable& cases, const Session& session) {
     if (std::find(read.begin(), read.end(), name) != read.end()) continue;
     std::string plain;
     for (const char each : name) {
-      if (each != ' ') plain += static_cast<char>(std::tolower(static_cast<unsigned char>(each)));
+      if (each != ' ') plain += lower_case(each);
     }
     const std::string_view nearest = nearest_name(plain, read);
     constexpr std::size_t kLeastLength = 5;  // of names in which one letter may be wrong

@@ -14,6 +14,7 @@
 #include "trireme/cli/commands.h"
 #include "trireme/cli/safe_text.h"
 #include "trireme/cli/train_config.h"
+#include "trireme/cli/verification.h"
 #include "trireme/program/text.h"
 #include "trireme/program/verify.h"
 #include "trireme/train/trainer.h"
@@ -109,14 +110,14 @@ void check_file(const std::string& path, Session& session) {
                                        violation->rank, violation->call, violation->instruction,
                                        violation->message));
   }
-  std::vector<std::string_view> rules;
-  for (const Rule& rule : verified_rules()) rules.push_back(rule.name);
   session.print(fmt::format("ok: {} {}, rules {}\n", programs.size(),
-                            programs.size() == 1 ? "program" : "programs", fmt::join(rules, " ")));
+                            programs.size() == 1 ? "program" : "programs",
+                            fmt::join(rule_names(), " ")));
   if (has_missing_ranks(programs)) {
-    session.print(
-        "    some ranks are missing: what they owe each other (V6 V7 V8 V15 V18) is not "
-        "checked; give --rank all\n");
+    session.print(fmt::format(
+        "    some ranks are missing: what they owe each other ({}) is not checked; give "
+        "--rank all\n",
+        fmt::join(rule_names(true), " ")));
   }
 }
 

@@ -36,7 +36,9 @@ StepReport step_report(std::string name, const BuildRequest& request, const Rank
       cluster.is_cpu ? threads_per_rank(ranks, cluster.node_devices, request.layout.world()) : 0;
   StepSimulation simulation = cluster.is_cpu ? simulate_ranks(request, num_threads, cluster)
                                              : simulate_pipeline(request, cluster);
-  return {std::move(name), std::move(cluster), std::move(simulation), num_threads};
+  const Verification verification =
+      cluster.is_cpu ? verification_of(simulation.programs) : verify_step(simulation);
+  return {std::move(name), std::move(cluster), std::move(simulation), num_threads, verification};
 }
 
 DType compute_type(const std::string& precision) {

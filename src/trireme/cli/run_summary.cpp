@@ -8,13 +8,13 @@
 
 #include "trireme/base/errors.h"
 #include "trireme/base/units.h"
+#include "trireme/cli/verification.h"
 #include "trireme/kernels/cpu/isa.h"
 #include "trireme/kernels/cpu/matmul.h"
 #include "trireme/model/flops.h"
 #include "trireme/model/parameters.h"
 #include "trireme/program/pipeline.h"
 #include "trireme/program/schedules/virtual_clock.h"
-#include "trireme/program/verify.h"
 #include "trireme/report/table.h"
 
 namespace trireme {
@@ -150,18 +150,10 @@ std::string memory_table(const RunPlan& plan) {
   return "memory of each rank\n" + text_table(header, rows);
 }
 
-std::vector<std::string_view> rule_names() {
-  std::vector<std::string_view> names;
-  for (const Rule& rule : verified_rules()) names.push_back(rule.name);
-  return names;
-}
-
 std::string verified_line(const RunPlan& plan) {
-  std::int64_t instructions = 0;
-  for (const RankPrograms& rank : plan.ranks) instructions += rank.num_instructions();
-  return fmt::format("verified: {} ({} instructions on {} {})\n", fmt::join(rule_names(), " "),
-                     format_count(instructions), plan.ranks.size(),
-                     plan.ranks.size() == 1 ? "rank" : "ranks");
+  Verification all{.num_ranks = plan.ranks.size(), .world = plan.ranks.size()};
+  for (const RankPrograms& rank : plan.ranks) all.num_instructions += rank.num_instructions();
+  return verification_text(all);
 }
 
 Json rank_json(const RunSummary& summary, int rank) {

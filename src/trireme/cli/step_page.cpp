@@ -1,6 +1,6 @@
 // The page of a simulated step.
-#include <algorithm>
-#include <array>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -8,15 +8,16 @@
 #include "trireme/cli/step_report.h"
 #include "trireme/report/html_report.h"
 #include "trireme/report/memory_svg.h"
+#include "trireme/report/shown_timelines.h"
 #include "trireme/report/table.h"
 #include "trireme/report/timeline_svg.h"
+#include "trireme/report/waterfall_svg.h"
 
 namespace trireme {
 namespace {
 
-/// With more events a picture cannot show each.
-constexpr std::size_t kMostEvents = 4000;
-constexpr double kPixels = 1100;
+/// Of a picture: some 250 bytes each.
+constexpr std::size_t kMostEvents = 6000;
 
 const std::vector<std::string>& categories() {
   static const std::vector<std::string> kCategories = {"forward",   "backward",  "communication",
@@ -42,33 +43,7 @@ std::vector<std::pair<std::string, std::string>> StepReport::facts() const {
   return facts;
 }
 
-std::string StepReport::timelines_svg(const std::optional<Timeline>& measured) const {
-  std::vector<Timeline> timelines = {timeline()};
-  if (measured) timelines.push_back(*measured);
-  double end = 0;
-  std::size_t num_events = 0;
-  for (const Timeline& each : timelines) {
-    end = std::max(end, end_seconds(each));
-    num_events += each.events.size();
-  }
-  if (num_events > kMostEvents) {
-    for (Timeline& each : timelines) each = joined_timeline(each, end / kPixels);
-  }
-  return timeline_svg(timelines, categories());
-}
-
-std::string StepReport::memory_picture() const {
-  return memory_svg(memory_[fullest_],
-                    {.title = fmt::format("rank {}", rank(fullest_)),
-                     .peak_label = "peak of " + peak_text(fullest_),
-                     .end_seconds = simulation_.clock.makespan,
-                     .limit_bytes = threads_per_rank_ > 0 ? 0 : cluster_.device.memory_bytes});
-}
-
-std::string StepReport::html(const std::optional<Timeline>& measured) const {
-  HtmlReport page{.title = fmt::format("{} on {}: one training step", name_, cluster_.name),
-                  .subtitle = subtitle(),
-                  .facts = facts()};
+HtmlSection StepReport::timeline_section(const std::optional<Timeline>& measured) const {
   std::string how =
       "A lane for each stream of each rank. F3 is the forward pass of micro-batch 3, B3 its "
       "backward pass; point at an event for its times. A communication begins when all its "
@@ -83,29 +58,53 @@ std::string StepReport::html(const std::optional<Timeline>& measured) const {
         " Below, on the same scale, the measured run; there a communication begins when its "
         "rank begins to wait.";
   }
-  page.sections.push_back({.heading = measured ? "Timeline: simulated and measured" : "Timeline",
-                           .text = how,
-                           .svg = timelines_svg(measured)});
-  page.sections.push_back(
+  std::vector<Timeline> timelines = {timeline()};
+  if (measured) timelines.push_back(*measured);
+  const ShownTimelines shown = shown_timelines(std::move(timelines), kMostEvents);
+  if (!shown.left_out.empty())
+    how += " " + shown.left_out + " trireme simulate --trace writes all of it.";
+  return {.heading = measured ? "Timeline: simulated and measured" : "Timeline",
+          .text = how,
+          .svg = timeline_svg(shown.timelines, categories())};
+}
+
+std::string StepReport::memory_picture() const {
+  return memory_svg(memory_[fullest_],
+                    {.title = fmt::format("rank {}", rank(fullest_)),
+                     .peak_label = "peak of " + peak_text(fullest_),
+                     .end_seconds = simulation_.clock.makespan,
+                     .limit_bytes = threads_per_rank_ > 0 ? 0 : cluster_.device.memory_bytes});
+}
+
+std::vector<HtmlSection> StepReport::sections(const std::optional<Timeline>& measured) const {
+  std::vector<HtmlSection> sections = {timeline_section(measured)};
+  sections.push_back(
       {.heading = "Memory of the fullest rank",
        .text = "By kind, over the step; the legend has the most of each kind. The table has what "
-               "lives at the "
-               "peak; copies are micro-batches in flight.",
+               "lives at the peak; copies are micro-batches in flight.",
        .svg = memory_picture(),
        .table = {.header = {"live at the peak", "bytes", "copies"}, .rows = live_rows()}});
-  page.sections.push_back(
+  sections.push_back(
       {.heading = "Where the step goes",
        .text = "The rank that computes longest: each moment counts as computation if it computes, "
                "else as communication that nothing hides, else as bubble.",
        .svg = waterfall_svg(fmt::format("rank {}", rank(busiest_)), named_terms()),
        .table = {.header = term_header(), .rows = term_rows()}});
-  page.sections.push_back(
+  sections.push_back(
       {.heading = "Ranks",
        .text = "memory is what the rank allocates before the first step; live peak is the most of "
-               "it that is in use at one moment, as the named instruction begins.",
+               "it that is in use at one moment, as the named instruction begins." +
+               (verification_ ? " Programs " + verification_text(*verification_) : ""),
        .table = {.header = {"rank", "seconds busy", "memory", "live peak", "instruction"},
                  .rows = rank_rows()}});
-  return html_report(page);
+  return sections;
+}
+
+std::string StepReport::html(const std::optional<Timeline>& measured) const {
+  return html_report({.title = fmt::format("{} on {}: one training step", name_, cluster_.name),
+                      .subtitle = subtitle(),
+                      .facts = facts(),
+                      .sections = sections(measured)});
 }
 
 }  // namespace trireme

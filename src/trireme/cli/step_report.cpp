@@ -65,11 +65,12 @@ Timeline compute_lanes(const Timeline& timeline) {
 }  // namespace
 
 StepReport::StepReport(std::string name, Cluster cluster, StepSimulation simulation,
-                       int threads_per_rank)
+                       int threads_per_rank, std::optional<Verification> verification)
     : name_(std::move(name)),
       cluster_(std::move(cluster)),
       simulation_(std::move(simulation)),
-      threads_per_rank_(threads_per_rank) {
+      threads_per_rank_(threads_per_rank),
+      verification_(verification) {
   const CoreClock& clock = simulation_.clock;
   for (std::size_t i = 0; i < simulation_.programs.size(); ++i) {
     memory_.push_back(memory_use(simulation_.programs[i], clock.times[i]));
@@ -193,7 +194,8 @@ std::string StepReport::text() const {
                         tokens_per_second() / request().layout.world(), request().layout.world());
   }
   if (const auto share = mfu()) text += fmt::format(", MFU {:.1f} %", 100 * *share);
-  return text + fmt::format(", bubble ratio {:.3f}\n", bubble_ratio());
+  text += fmt::format(", bubble ratio {:.3f}\n", bubble_ratio());
+  return verification_ ? text + verification_text(*verification_) : text;
 }
 
 std::string StepReport::json() const {
@@ -223,6 +225,10 @@ std::string StepReport::json() const {
   json["tokens_per_second_per_gpu"] = tokens_per_second() / request().layout.world();
   if (const auto share = mfu()) json["mfu_full"] = *share;
   for (const auto& [name, term] : kTerms) json["seconds"][std::string(name)] = terms_.*term;
+  if (verification_) {
+    json["verified_ranks"] = verification_->num_ranks;
+    json["rules"] = verification_->is_whole() ? rule_names() : rule_names(false);
+  }
   return json.dump(1) + "\n";
 }
 

@@ -6,8 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "trireme/cli/verification.h"
 #include "trireme/cost/cluster.h"
 #include "trireme/cost/estimate.h"
+#include "trireme/report/html_report.h"
 #include "trireme/report/trace.h"
 #include "trireme/simulate/memory_use.h"
 #include "trireme/simulate/step_simulation.h"
@@ -18,8 +20,9 @@ namespace trireme {
 class StepReport {
  public:
   /// `name` is that of the model or of the run; `threads_per_rank` 0: ranks have devices of their
-  /// own.
-  StepReport(std::string name, Cluster cluster, StepSimulation simulation, int threads_per_rank);
+  /// own. What was verified is said, if anything was.
+  StepReport(std::string name, Cluster cluster, StepSimulation simulation, int threads_per_rank,
+             std::optional<Verification> verification = {});
 
   /// Gantt, ranks, the peak with what lives then, what the step is made of, and a summary.
   [[nodiscard]] std::string text() const;
@@ -28,6 +31,8 @@ class StepReport {
   [[nodiscard]] std::string trace() const;
   /// A page with pictures; with the timeline of a measured run below the simulated one.
   [[nodiscard]] std::string html(const std::optional<Timeline>& measured) const;
+  /// What that page shows: the timeline, the memory of the fullest rank, terms and ranks.
+  [[nodiscard]] std::vector<HtmlSection> sections(const std::optional<Timeline>& measured) const;
 
  private:
   using Rows = std::vector<std::vector<std::string>>;
@@ -49,7 +54,7 @@ class StepReport {
   [[nodiscard]] std::vector<std::string> term_header() const;
   [[nodiscard]] std::vector<std::pair<std::string, double>> named_terms() const;
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const;
-  [[nodiscard]] std::string timelines_svg(const std::optional<Timeline>& measured) const;
+  [[nodiscard]] HtmlSection timeline_section(const std::optional<Timeline>& measured) const;
   [[nodiscard]] std::string memory_picture() const;
 
   std::string name_;
@@ -61,6 +66,7 @@ class StepReport {
   std::size_t busiest_ = 0;                 ///< index of the rank that computes longest
   StepSeconds terms_;                       ///< of the busiest rank
   std::optional<StepSeconds> closed_form_;  ///< on a published cluster
+  std::optional<Verification> verification_;
 };
 
 }  // namespace trireme

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <limits>
 #include <optional>
@@ -12,6 +11,7 @@
 #include "trireme/base/errors.h"
 #include "trireme/base/nearest.h"
 #include "trireme/base/units.h"
+#include "trireme/base/words.h"
 #include "trireme/cost/known_models.h"
 #include "trireme/program/schedules/schedules.h"
 
@@ -25,13 +25,6 @@ constexpr std::int64_t kMaxVocab = 1 << 24;
 constexpr std::int64_t kMaxCount = 1'000'000;
 constexpr std::int64_t kMaxSequences = 1'000'000'000'000;
 constexpr std::int64_t kDefaultHeadDim = 128;
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(),
-                 [](unsigned char each) { return static_cast<char>(std::tolower(each)); });
-  return result;
-}
 
 /// The cells of one row, typed.
 class Row {
@@ -53,21 +46,14 @@ class Row {
     std::int64_t number = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
     if (error != std::errc{} || end != value.data() + value.size() || number < 1 || number > max) {
-      throw UsageError(
-          fmt::format("{} = \"{}\": must be an integer from 1 to {}", column, shown(value), max));
+      throw UsageError(fmt::format("{} = \"{}\": must be an integer from 1 to {}", column,
+                                   shortened(value), max));
     }
     return number;
   }
 
-  /// A cell in a message: long ones are cut.
-  static std::string shown(std::string_view value) {
-    constexpr std::size_t kMostShown = 60;
-    return value.size() <= kMostShown ? std::string(value)
-                                      : std::string(value.substr(0, kMostShown)) + "...";
-  }
-
   [[nodiscard]] std::optional<bool> flag(std::string_view column) const {
-    const std::string value = lower(text(column));
+    const std::string value = lower_case(text(column));
     if (value.empty()) return std::nullopt;
     for (const std::string_view yes : {"1", "true", "yes"}) {
       if (value == yes) return true;
@@ -75,7 +61,7 @@ class Row {
     for (const std::string_view no : {"0", "false", "no"}) {
       if (value == no) return false;
     }
-    throw UsageError(fmt::format("{} = \"{}\": must be 0 or 1", column, value));
+    throw UsageError(fmt::format("{} = \"{}\": must be 0 or 1", column, shortened(value)));
   }
 
  private:
@@ -85,7 +71,7 @@ class Row {
 /// Names of gated families, where a row has sizes and no flag.
 bool names_gated_family(std::string_view model) {
   constexpr std::array<std::string_view, 3> kFamilies = {"llama", "qwen", "mistral"};
-  const std::string name = lower(model);
+  const std::string name = lower_case(model);
   return std::any_of(kFamilies.begin(), kFamilies.end(), [&](std::string_view family) {
     return name.find(family) != std::string::npos;
   });
@@ -122,7 +108,7 @@ ModelShape shape_of_sizes(const Row& row, const CaseDefaults& defaults) {
             ? std::string("model: needs a model, or layers and hidden")
             : fmt::format(
                   "model = \"{}\": not known; give layers, hidden, heads, kv_heads, ffn, vocab",
-                  model));
+                  shortened(model)));
   }
   if (shape.head_dim == 0) {
     shape.head_dim = shape.heads > 0 ? shape.hidden / shape.heads : kDefaultHeadDim;
@@ -158,7 +144,7 @@ ModelShape read_shape(const Row& row, const CaseDefaults& defaults) {
 
 /// "none", "selective", "full", each also with "+SP"; "SP only".
 void read_recompute(std::string_view text, Layout& layout, std::optional<bool>& sp) {
-  std::string word = lower(text);
+  std::string word = lower_case(text);
   if (word.empty()) return;
   if (!sp) sp = word.find("sp") != std::string::npos;
   if (const std::size_t plus = word.find('+'); plus != std::string::npos) word.resize(plus);
@@ -170,17 +156,18 @@ void read_recompute(std::string_view text, Layout& layout, std::optional<bool>& 
   }
   if (word == "sp only") return;
   throw UsageError(fmt::format(
-      "recompute = \"{}\": must be none, selective or full, with +SP or without", text));
+      "recompute = \"{}\": must be none, selective or full, with +SP or without", shortened(text)));
 }
 
 ComputePrecision read_precision(std::string_view text) {
-  const std::string word = lower(text);
+  const std::string word = lower_case(text);
   if (word.empty()) return ComputePrecision::kBf16;
   for (const ComputePrecision each : {ComputePrecision::kBf16, ComputePrecision::kFp16,
                                       ComputePrecision::kFp8, ComputePrecision::kFp32}) {
     if (word == precision_name(each)) return each;
   }
-  throw UsageError(fmt::format("precision = \"{}\": must be bf16, fp16, fp8 or fp32", text));
+  throw UsageError(
+      fmt::format("precision = \"{}\": must be bf16, fp16, fp8 or fp32", shortened(text)));
 }
 
 /// "1", "1 (distributed optimizer)".
@@ -188,7 +175,8 @@ int read_zero(std::string_view text, int otherwise) {
   if (text.empty()) return otherwise;
   const bool is_stage =
       text.front() >= '0' && text.front() <= '3' && (text.size() == 1 || text[1] == ' ');
-  if (!is_stage) throw UsageError(fmt::format("zero = \"{}\": must be 0, 1, 2 or 3", text));
+  if (!is_stage)
+    throw UsageError(fmt::format("zero = \"{}\": must be 0, 1, 2 or 3", shortened(text)));
   return text.front() - '0';
 }
 
@@ -227,7 +215,7 @@ void read_schedule(std::string_view text, Layout& layout) {
                    [&](const ScheduleKind& kind) { return kind.name == name; })) {
     std::vector<std::string_view> names;
     for (const ScheduleKind& kind : kinds) names.push_back(kind.name);
-    throw UsageError(fmt::format("schedule = \"{}\": must be one of {}", Row::shown(text),
+    throw UsageError(fmt::format("schedule = \"{}\": must be one of {}", shortened(text),
                                  fmt::join(names, ", ")));
   }
   Batch ignored;
@@ -291,18 +279,9 @@ void check_sizes(const ModelShape& shape, const Layout& layout) {
 }
 
 /// What Trireme would train for these sizes; layers = 0 if it has no such family.
-ModelSpec spec_of(const ModelShape& shape, std::string_view name, std::int64_t seq) {
-  ModelSpec spec = known_spec(name).value_or(ModelSpec{});
-  spec.family = shape.is_gated ? Family::kLlama : Family::kGpt2;
-  spec.layers = shape.layers;
-  spec.hidden = shape.hidden;
-  spec.heads = shape.heads;
-  spec.kv_heads = shape.kv_heads;
-  spec.head_dim = shape.head_dim;
-  spec.ffn = shape.ffn;
-  spec.vocab = shape.vocab;
-  spec.tied = shape.is_tied;
-  if (spec.max_seq == 0) spec.max_seq = shape.positions > 0 ? shape.positions : seq;
+ModelSpec trained_spec(const ModelShape& shape, std::string_view name, std::int64_t seq) {
+  ModelSpec spec = spec_of(shape, known_spec(name).value_or(ModelSpec{}));
+  if (spec.max_seq == 0) spec.max_seq = seq;
   const bool is_family = shape.is_gated || (shape.has_biases && shape.is_tied);
   if (!is_family) spec.layers = 0;
   return spec;
@@ -333,7 +312,7 @@ PricedCase read_case(const CellReader& cell, const CaseDefaults& defaults) {
                                  workload.batch.seq, workload.layout.cp,
                                  nearest_multiples(workload.batch.seq, workload.layout.cp)));
   }
-  result.spec = spec_of(workload.model, row.text("model"), workload.batch.seq);
+  result.spec = trained_spec(workload.model, row.text("model"), workload.batch.seq);
   return result;
 }
 

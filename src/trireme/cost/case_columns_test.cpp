@@ -139,5 +139,16 @@ TEST(CaseColumns, SizesThatWouldLeaveSixtyFourBitsAreRefused) {
             "pp 1000000 x dp 1 x cp 1 x tp 1000000: more than 1000000 devices");
 }
 
+TEST(CaseColumns, LongValuesAreShortenedInMessages) {
+  const std::string longest(1000, 'x');
+  for (const char* const column : {"model", "tied", "recompute", "precision", "zero", "schedule"}) {
+    Cells cells = {{"model", "8B"}, {"gpus", "8"}};
+    cells[column] = longest;
+    const std::string message = refusal(cells);
+    EXPECT_NE(message.find(std::string(60, 'x') + "...\""), std::string::npos) << column;
+    EXPECT_LT(message.size(), 300U) << message;
+  }
+}
+
 }  // namespace
 }  // namespace trireme

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <map>
 #include <toml++/toml.h>
 #include <vector>
@@ -10,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "trireme/base/errors.h"
+#include "trireme/base/words.h"
 #include "trireme/cost/quantity_file.h"
 
 namespace trireme {
@@ -79,8 +79,7 @@ const std::vector<PricedModel>& priced_models() {
 std::string plain(std::string_view name) {
   std::string result;
   for (const char each : name) {
-    const auto letter = static_cast<unsigned char>(each);
-    if (std::isalnum(letter) != 0) result += static_cast<char>(std::tolower(letter));
+    if (is_letter_or_digit(each)) result += lower_case(each);
   }
   return result;
 }

@@ -39,16 +39,7 @@ Counts balanced_counts(const ModelShape& model, std::size_t num_stages) {
   if (static_cast<std::int64_t>(num_stages) > model.layers) {
     return even_counts(model.layers, num_stages);
   }
-  ModelSpec spec;
-  spec.family = model.is_gated ? Family::kLlama : Family::kGpt2;
-  spec.layers = model.layers;
-  spec.hidden = model.hidden;
-  spec.heads = model.heads;
-  spec.kv_heads = model.kv_heads;
-  spec.head_dim = model.head_dim;
-  spec.ffn = model.ffn;
-  spec.vocab = model.vocab;
-  return balanced_stages(spec, static_cast<int>(num_stages));
+  return balanced_stages(spec_of(model), static_cast<int>(num_stages));
 }
 
 Counts layer_counts(const Workload& workload, StageSplit split, std::size_t num_stages) {

@@ -29,4 +29,18 @@ ModelShape shape_of(const ModelSpec& spec) {
           .has_biases = !spec.is_llama()};
 }
 
+ModelSpec spec_of(const ModelShape& shape, ModelSpec rest) {
+  rest.family = shape.is_gated ? Family::kLlama : Family::kGpt2;
+  rest.layers = shape.layers;
+  rest.hidden = shape.hidden;
+  rest.heads = shape.heads;
+  rest.kv_heads = shape.kv_heads;
+  rest.head_dim = shape.head_dim;
+  rest.ffn = shape.ffn;
+  rest.vocab = shape.vocab;
+  rest.tied = shape.is_tied;
+  if (shape.positions > 0) rest.max_seq = shape.positions;
+  return rest;
+}
+
 }  // namespace trireme

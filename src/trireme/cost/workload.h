@@ -52,6 +52,10 @@ struct ModelShape {
 /// `spec` must be resolved.
 [[nodiscard]] ModelShape shape_of(const ModelSpec& spec);
 
+/// Inverse of shape_of() for families that Trireme trains, as a spec that is not resolved: a gated
+/// shape is of the llama family. What a shape does not tell is as in `rest`.
+[[nodiscard]] ModelSpec spec_of(const ModelShape& shape, ModelSpec rest = {});
+
 struct Workload {
   ModelShape model;
   Layout layout;

@@ -1,7 +1,6 @@
 #include "trireme/plan/predict_table.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -11,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "trireme/base/errors.h"
+#include "trireme/base/words.h"
 #include "trireme/cost/estimate.h"
 #include "trireme/cost/kernels.h"
 #include "trireme/simulate/schedule_clock.h"
@@ -48,8 +48,8 @@ class Sites {
       if (matches(site.cluster, gpu_type)) return site;
     }
     throw UsageError(
-        fmt::format("gpu_type = \"{}\": no cluster file for it; leave it blank to use {}", gpu_type,
-                    given_.cluster.name));
+        fmt::format("gpu_type = \"{}\": no cluster file for it; leave it blank to use {}",
+                    shortened(gpu_type), given_.cluster.name));
   }
 
  private:
@@ -104,14 +104,6 @@ CaseDefaults defaults_of(const Site& site) {
           .zero = site.profile.default_zero,
           .sp = site.profile.default_sp,
           .is_llama_like = site.profile.is_llama_like};
-}
-
-std::string lower_case(std::string_view text) {
-  std::string result(text);
-  for (char& each : result) {
-    each = static_cast<char>(std::tolower(static_cast<unsigned char>(each)));
-  }
-  return result;
 }
 
 }  // namespace

@@ -23,15 +23,16 @@ struct Violation {
 
 struct Rule {
   std::string_view name;
-  std::string_view claim;  ///< one line
+  std::string_view claim;       ///< one line
+  bool is_among_ranks = false;  ///< needs the programs of all ranks to be checked in full
 };
 
 /// The rules that verify() checks, in order.
 [[nodiscard]] const std::vector<Rule>& verified_rules();
 
 /// Checks the programs of one kind for some or all ranks of a world: each by itself, and the ranks
-/// given against each other (V6, V7, V18 and the cross-rank part of V15 need the peers, V8 all of
-/// them). Nothing if all rules hold. Throws UsageError as Pipeline does if a request cannot be cut.
+/// given against each other (Rule::is_among_ranks). Nothing if all rules hold. Throws UsageError as
+/// Pipeline does if a request cannot be cut.
 [[nodiscard]] std::optional<Violation> verify(const std::vector<Program>& programs);
 
 /// How the communication of a rank is issued.

@@ -22,10 +22,14 @@ constexpr std::string_view kPageStyle =
     ".fact{padding:10px 16px}.fact b{display:block;font-size:20px}"
     ".fact span{color:#52606d;font-size:13px}"
     "section{padding:16px 18px;margin:0 0 18px;overflow-x:auto}"
-    "svg{display:block;max-width:100%;height:auto;min-width:900px}"
+    "svg{display:block;width:100%;height:auto;min-width:640px}"
     "table{border-collapse:collapse;font-size:14px;margin-top:8px}"
     "th,td{padding:5px 14px 5px 0;text-align:left;border-bottom:1px solid #e4e9ee}"
-    "th{color:#52606d;font-weight:600}.right{text-align:right}";
+    "th{color:#52606d;font-weight:600}.right{text-align:right;white-space:nowrap}"
+    ".marked td{background:#e3f1e7;font-weight:bold}"
+    "@media(max-width:1000px){body{font-size:14px}main{padding:16px 10px}section{padding:12px}"
+    "table{font-size:11px}th,td{padding-right:6px}}"
+    "pre{font-size:13px;line-height:1.45;white-space:pre-wrap;margin:0}";
 
 /// Within a page an SVG picture needs no name space.
 std::string inline_svg(std::string svg) {
@@ -41,8 +45,8 @@ bool suits_a_number_column(std::string_view text) {
 }
 
 std::string table_row(std::string_view cell, const std::vector<std::string>& cells,
-                      const std::vector<bool>& is_right) {
-  std::string row = "<tr>";
+                      const std::vector<bool>& is_right, bool is_marked) {
+  std::string row = is_marked ? "<tr class=\"marked\">" : "<tr>";
   for (std::size_t i = 0; i < cells.size(); ++i) {
     row += fmt::format("<{0}{1}>{2}</{0}>", cell, is_right.at(i) ? " class=\"right\"" : "",
                        xml_text(cells[i]));
@@ -56,8 +60,9 @@ std::string table_html(const HtmlTable& table) {
     for (std::size_t i = 0; i < row.size(); ++i)
       is_right.at(i) = is_right.at(i) && suits_a_number_column(row[i]);
   }
-  std::string html = "<table>\n" + table_row("th", table.header, is_right);
-  for (const std::vector<std::string>& row : table.rows) html += table_row("td", row, is_right);
+  std::string html = "<table>\n" + table_row("th", table.header, is_right, false);
+  for (std::size_t i = 0; i < table.rows.size(); ++i)
+    html += table_row("td", table.rows[i], is_right, table.marked_row == i);
   return html + "</table>\n";
 }
 
@@ -67,6 +72,7 @@ std::string section_html(const HtmlSection& section) {
   if (!section.text.empty()) html += "<p>" + xml_text(section.text) + "</p>\n";
   html += inline_svg(section.svg);
   if (!section.table.header.empty()) html += table_html(section.table);
+  if (!section.plain.empty()) html += "<pre>" + xml_text(section.plain) + "</pre>\n";
   return html + "</section>\n";
 }
 

@@ -1,6 +1,8 @@
 // A page that opens without a network.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +12,7 @@ namespace trireme {
 struct HtmlTable {
   std::vector<std::string> header;
   std::vector<std::vector<std::string>> rows;  ///< each as long as the header
+  std::optional<std::size_t> marked_row = {};
 };
 
 /// A heading with what follows it; empty parts are left out.
@@ -18,6 +21,7 @@ struct HtmlSection {
   std::string text = {};  ///< a paragraph
   std::string svg = {};   ///< a whole SVG file, as timeline_svg() and others make
   HtmlTable table = {};
+  std::string plain = {};  ///< lines in a font of one width
 };
 
 struct HtmlReport {

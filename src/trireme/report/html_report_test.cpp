@@ -20,7 +20,9 @@ std::string page() {
                                     .text = "one & all",
                                     .svg = timeline_svg(std::vector{timeline}),
                                     .table = {.header = {"rank", "seconds", "at"},
-                                              .rows = {{"0", "1.5", "F0"}}}}}});
+                                              .rows = {{"0", "1.5", "F0"}, {"1", "2.5", "F0"}},
+                                              .marked_row = 1},
+                                    .plain = "x  <y>\nz"}}});
 }
 
 /// Every element that is opened is closed, innermost first. Elements without content end in "/>".
@@ -65,6 +67,15 @@ TEST(HtmlReport, HoldsThePicture) {
 
 TEST(HtmlReport, NumbersAreFlushRight) {
   EXPECT_NE(page().find("<td class=\"right\">1.5</td><td>F0</td>"), std::string::npos);
+}
+
+TEST(HtmlReport, MarksOneRow) {
+  EXPECT_NE(page().find("<tr class=\"marked\"><td class=\"right\">1</td>"), std::string::npos);
+  EXPECT_EQ(page().find("<tr class=\"marked\"><td class=\"right\">0</td>"), std::string::npos);
+}
+
+TEST(HtmlReport, KeepsPlainLinesAsTheyStand) {
+  EXPECT_NE(page().find("<pre>x  &lt;y&gt;\nz</pre>"), std::string::npos);
 }
 
 }  // namespace

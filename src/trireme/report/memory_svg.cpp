@@ -9,7 +9,6 @@
 
 #include "trireme/base/units.h"
 #include "trireme/report/svg.h"
-#include "trireme/report/table.h"
 
 namespace trireme {
 namespace {
@@ -17,7 +16,8 @@ namespace {
 // Lengths are in pixels.
 constexpr double kLeft = kTimeLeft;
 constexpr double kRight = kTimeRight;
-constexpr double kMargin = 16.0;
+constexpr double kMargin = kPictureMargin;
+constexpr double kLegendTop = 46.0;
 constexpr double kTop = 88.0;
 constexpr double kHeight = 260.0;
 constexpr double kBottom = kTop + kHeight;
@@ -79,7 +79,7 @@ std::string area(const std::vector<MemorySample>& samples, const Scales& scales,
 }
 
 struct Stack {
-  std::string legend;
+  std::vector<LegendItem> legend;
   std::string areas;
 };
 
@@ -87,7 +87,6 @@ struct Stack {
 Stack draw_stack(const std::vector<MemorySample>& samples, const Scales& scales) {
   Stack stack;
   std::vector<double> low(samples.size(), 0.0);
-  double x = kMargin;
   for (std::size_t k = 0; k < kStack.size(); ++k) {
     std::vector<double> high = low;
     double most = 0;
@@ -100,10 +99,7 @@ Stack draw_stack(const std::vector<MemorySample>& samples, const Scales& scales)
     if (most <= 0) continue;
     const std::string name = fmt::format("{} {}", memory_kind_name(kStack.at(k)),
                                          format_bytes(static_cast<std::int64_t>(most)));
-    stack.legend += fmt::format(
-        "<rect x=\"{:.2f}\" y=\"46\" width=\"14\" height=\"14\" rx=\"2\" fill=\"{}\"/>\n{}", x,
-        fill_colour(k), svg_text("", x + 20.0, 57.5, name));
-    x += 20.0 + text_width(name);
+    stack.legend.push_back({name, fill_colour(k)});
     stack.areas += area(samples, scales, low, high, fill_colour(k));
     low = high;
   }
@@ -135,16 +131,21 @@ std::string draw_axes(const Scales& scales) {
   return axes + svg_text("quiet mid", (kLeft + kRight) / 2.0, kBottom + 38.0, "time (ms)");
 }
 
-std::string draw_peak(const MemoryPeak& peak, const Scales& scales, const std::string& label) {
+/// The mark with its label above it, or below where the line at `limit_y` would strike it through.
+std::string draw_peak(const MemoryPeak& peak, const Scales& scales, const std::string& label,
+                      double limit_y) {
+  constexpr double kAbove = -8.0, kBelow = 18.0, kTextHeight = 28.0;
   const double x = scales.x(peak.seconds);
   const double y = scales.y(static_cast<double>(peak.bytes));
   const bool is_right = x > (kLeft + kRight) / 2;
+  const bool is_struck = limit_y > y + kAbove - kTextHeight && limit_y < y;
   return svg_line("makespan", x, y, x, kBottom) +
          fmt::format(
              "<circle cx=\"{:.2f}\" cy=\"{:.2f}\" r=\"4.5\" fill=\"#b3261e\" "
              "stroke=\"#ffffff\"/>\n",
              x, y) +
-         svg_text(is_right ? "mark end" : "mark", x + (is_right ? -10.0 : 10.0), y - 8.0, label);
+         svg_text(is_right ? "mark end" : "mark", x + (is_right ? -10.0 : 10.0),
+                  y + (is_struck ? kBelow : kAbove), label);
 }
 
 }  // namespace
@@ -162,53 +163,19 @@ std::string memory_svg(const MemoryUse& memory, const MemoryPicture& picture) {
           : picture.title;
   const Scales scales{.end_seconds = picture.end_seconds, .most_bytes = kHeadroom * most};
   const Stack stack = draw_stack(thinned(memory, picture.end_seconds), scales);
-  std::string body =
-      svg_text("title", kMargin, 28.0, title) + stack.legend + draw_axes(scales) + stack.areas;
+  std::string chart = draw_axes(scales) + stack.areas;
+  const double limit_y = scales.y(picture.limit_bytes);
   if (shows_limit) {
-    const double y = scales.y(picture.limit_bytes);
-    body += svg_line("limit", kLeft, y, kRight, y) +
-            svg_text("quiet", kLeft + 6.0, y - 6.0, "memory of the device");
+    const double y = limit_y;
+    chart += svg_line("limit", kLeft, y, kRight, y) +
+             svg_text("quiet", kLeft + 6.0, y - 6.0, "memory of the device");
   }
-  body += draw_peak(memory.peak, scales, picture.peak_label);
-  return svg_file(kBottom + kAxisHeight, body);
-}
-
-std::string waterfall_svg(const std::string& title,
-                          const std::vector<std::pair<std::string, double>>& term_seconds) {
-  constexpr double kRowHeight = 24.0, kRowGap = 6.0, kFirstRow = 46.0, kValueWidth = 170.0;
-  double total = 0;
-  double name_width = text_width("step");
-  for (const auto& [name, seconds] : term_seconds) {
-    total += seconds;
-    name_width = std::max(name_width, text_width(name));
-  }
-  const double left = kMargin + name_width + 10.0;
-  const double per_second = (kRight - kValueWidth - left) / total;
-  std::string body = svg_text("title", kMargin, 28.0, title);
-  double begin = 0, y = kFirstRow;
-  const auto add_row = [&](const std::string& name, double from, double seconds,
-                           std::string_view colour) {
-    const double x = left + from * per_second, width = seconds * per_second;
-    body += svg_text("end", left - 10.0, y + 16.5, name) +
-            fmt::format(
-                "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" "
-                "rx=\"2\" fill=\"{}\"/>\n",
-                x, y, std::max(width, 1.0), kRowHeight, colour) +
-            svg_text("", x + width + 8.0, y + 16.5,
-                     fmt::format("{} ms, {:.1f} %", milliseconds_text(seconds),
-                                 100.0 * seconds / total));
-    y += kRowHeight + kRowGap;
-  };
-  for (std::size_t i = 0; i < term_seconds.size(); ++i) {
-    const auto& [name, seconds] = term_seconds[i];
-    if (seconds <= 0) continue;
-    add_row(name, begin, seconds, fill_colour(i));
-    begin += seconds;
-    const double x = left + begin * per_second;
-    body += svg_line("grid", x, y - kRowGap, x, y);
-  }
-  add_row("step", 0.0, total, "#52606d");
-  return svg_file(y + kMargin, body);
+  chart += draw_peak(memory.peak, scales, picture.peak_label, shows_limit ? limit_y : kBottom);
+  const Legend legend = svg_legend(stack.legend, kLegendTop);
+  const double below = kLegendTop + legend.height + 16.0 - kTop;
+  return svg_file(kBottom + kAxisHeight + below,
+                  svg_text("title", kMargin, 28.0, title) + legend.body +
+                      fmt::format("<g transform=\"translate(0 {:.0f})\">{}</g>\n", below, chart));
 }
 
 }  // namespace trireme

@@ -44,7 +44,7 @@ std::string xml_text(std::string_view text) {
     const std::size_t num_bytes = utf8_sequence_bytes(text);
     const char c = text.front();
     // XML 1.0 has no control characters, not even escaped ones.
-    const bool is_no_character = num_bytes == 0 || (num_bytes == 1 && (c & 0x60) == 0);
+    const bool is_no_character = num_bytes == 0 || (num_bytes == 1 && (c & 0x60) == 0 && c != '\n');
     escaped += is_no_character ? "\uFFFD"
                : c == '&'      ? "&amp;"
                : c == '<'      ? "&lt;"
@@ -61,6 +61,20 @@ double text_width(std::string_view text) {
     width += letter_width(c);
   }
   return width;
+}
+
+std::string fitting_text(std::string_view text, double width) {
+  if (text_width(text) <= width) return std::string(text);
+  const std::string_view rest = "...";
+  double used = text_width(rest);
+  std::size_t end = 0;
+  while (end < text.size()) {
+    const std::size_t num_bytes = std::max<std::size_t>(utf8_sequence_bytes(text.substr(end)), 1);
+    used += text_width(text.substr(end, num_bytes));
+    if (used > width) break;
+    end += num_bytes;
+  }
+  return std::string(text.substr(0, end)) + std::string(rest);
 }
 
 double tick_step(double length, double num_ticks) {
@@ -95,6 +109,34 @@ std::string svg_line(std::string_view style, double x1, double y1, double x2, do
   return fmt::format(
       "<line class=\"{}\" x1=\"{:.2f}\" y1=\"{:.2f}\" x2=\"{:.2f}\" y2=\"{:.2f}\"/>\n", style, x1,
       y1, x2, y2);
+}
+
+Legend svg_legend(std::span<const LegendItem> items, double y) {
+  constexpr double kSwatch = 14.0, kTextLeft = 20.0, kGap = 16.0, kRowHeight = 26.0;
+  if (items.empty()) return {};
+  Legend legend{.body = {}, .height = kRowHeight};
+  double x = kPictureMargin;
+  for (const LegendItem& item : items) {
+    const double width = kTextLeft + text_width(item.name) + kGap;
+    if (x > kPictureMargin && x + width > kPictureWidth - kPictureMargin) {
+      x = kPictureMargin;
+      legend.height += kRowHeight;
+    }
+    const double row_y = y + legend.height - kRowHeight;
+    legend.body += svg_bar(x, row_y, kSwatch, kSwatch, item.colour) +
+                   svg_text("", x + kTextLeft, row_y + 11.5, item.name);
+    x += width;
+  }
+  return legend;
+}
+
+std::string svg_bar(double x, double y, double width, double height, std::string_view colour,
+                    std::string_view tooltip) {
+  std::string bar =
+      fmt::format(R"(<rect x="{:.2f}" y="{:.2f}" width="{:.2f}" height="{:.2f}" rx="2" fill="{}")",
+                  x, y, width, height, colour);
+  return bar + (tooltip.empty() ? std::string("/>\n")
+                                : fmt::format("><title>{}</title></rect>\n", xml_text(tooltip)));
 }
 
 std::string svg_file(double height, std::string_view body) {

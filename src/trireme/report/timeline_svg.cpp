@@ -17,13 +17,12 @@ namespace {
 
 // Lengths are in pixels.
 constexpr double kWidth = kPictureWidth;
-constexpr double kMargin = 16.0;
+constexpr double kMargin = kPictureMargin;
 constexpr double kLaneHeight = 24.0;
 constexpr double kLaneGap = 3.0;
 constexpr double kRankGap = 9.0;
 constexpr double kTitleHeight = 32.0;
 constexpr double kPanelGap = 14.0;
-constexpr double kLegendHeight = 26.0;
 constexpr double kAxisHeight = 38.0;
 constexpr double kMilliseconds = 1e3;
 
@@ -80,27 +79,22 @@ class Picture {
   }
 
   void add_legend() {
-    double x = kMargin;
+    std::vector<LegendItem> items;
+    for (const std::string& category : categories_) items.push_back({category, fill_of(category)});
     y_ += kMargin;
-    for (std::size_t i = 0; i < categories_.size(); ++i) {
-      const double width = 20.0 + text_width(categories_[i]) + 16.0;
-      if (x > kMargin && x + width > kWidth - kMargin) {
-        x = kMargin;
-        y_ += kLegendHeight;
-      }
-      body_ +=
-          fmt::format(R"(<rect x="{:.2f}" y="{:.2f}" width="14" height="14" rx="2" fill="{}"/>)", x,
-                      y_, fill_of(categories_[i]));
-      add_text("", x + 20.0, y_ + 11.5, categories_[i]);
-      x += width;
-    }
-    y_ += categories_.empty() ? 0.0 : kLegendHeight;
+    const Legend legend = svg_legend(items, y_);
+    body_ += legend.body;
+    y_ += legend.height;
   }
 
   void add_timeline(const Timeline& timeline) {
     const double end_ms = end_seconds(timeline) * kMilliseconds;
+    constexpr double kLargerAndBold = 1.3,
+                     kEndWidth = 100.0;  // of a title against 12 px; of "9 ms"
+    const std::string title =
+        fitting_text(timeline.title, (kWidth - 2 * kMargin - kEndWidth) / kLargerAndBold);
     add_text("title", kMargin, y_ + 20.0,
-             fmt::format("{}{}{} ms", timeline.title, timeline.title.empty() ? "" : ": ",
+             fmt::format("{}{}{} ms", title, title.empty() ? "" : ": ",
                          milliseconds_text(end_seconds(timeline))));
     y_ += kTitleHeight;
     const double first_lane_y = y_;

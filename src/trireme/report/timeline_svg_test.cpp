@@ -110,6 +110,13 @@ TEST(TimelineSvg, NamesCannotBreakTheMarkup) {
   EXPECT_NE(svg.find("a &lt; b &amp; c\uFFFD"), svg.npos);
 }
 
+TEST(TimelineSvg, ALongTitleKeepsItsTimeInThePicture) {
+  const Timeline timeline{.title = std::string(500, 'x')};
+  const std::string svg = timeline_svg(std::vector{timeline});
+  EXPECT_NE(svg.find("xxx...: 0 ms<"), svg.npos);
+  EXPECT_EQ(svg.find(std::string(150, 'x')), svg.npos);
+}
+
 TEST(TimelineSvg, PictureWithoutEventsIsStillAPicture) {
   EXPECT_TRUE(timeline_svg({}).starts_with("<svg "));
   EXPECT_NE(timeline_svg(std::vector{Timeline{.title = "idle"}}).find(">idle: 0 ms<"),

@@ -1,20 +1,13 @@
 #include "trireme/plan/launch/text.h"
 
 #include <algorithm>
-#include <cctype>
 #include <nlohmann/json.hpp>
 
 #include <fmt/format.h>
 
+#include "trireme/base/words.h"
+
 namespace trireme::launch {
-namespace {
-
-bool is_letter_or_digit(char each) {
-  return std::isalnum(static_cast<unsigned char>(each)) != 0 &&
-         static_cast<unsigned char>(each) < 0x80;
-}
-
-}  // namespace
 
 std::string file_stem(std::string_view name) {
   std::string stem;
@@ -28,9 +21,7 @@ std::string file_stem(std::string_view name) {
 std::string python_name(std::string_view name) {
   std::string result;
   for (const char each : name) {
-    result += is_letter_or_digit(each)
-                  ? static_cast<char>(std::tolower(static_cast<unsigned char>(each)))
-                  : '_';
+    result += is_letter_or_digit(each) ? lower_case(each) : '_';
   }
   return result;
 }
