@@ -6,6 +6,7 @@
 
 #include "trireme/base/errors.h"
 #include "trireme/plan/plan_test_request.h"
+#include "trireme/simulate/step_simulation.h"
 
 namespace trireme {
 namespace {
