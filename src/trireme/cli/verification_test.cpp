@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "trireme/base/errors.h"
 #include "trireme/cost/known_models.h"
 
 namespace trireme {
