@@ -10,15 +10,12 @@
 #include <fmt/format.h>
 
 #include "trireme/base/errors.h"
-#include "trireme/base/units.h"
-#include "trireme/calibrate/calibrate.h"
 #include "trireme/cli/cli.h"
 #include "trireme/cli/commands.h"
-#include "trireme/cli/run_log.h"
+#include "trireme/cli/machine_file.h"
 #include "trireme/cli/safe_text.h"
 #include "trireme/cli/signals.h"
 #include "trireme/cli/validators.h"
-#include "trireme/cost/cluster.h"
 #include "trireme/report/table.h"
 
 namespace trireme {
@@ -52,32 +49,6 @@ void check_target(const std::string& path, const Session& session) {
     session.note(fmt::format("{} exists and will be replaced", safe_text(path)));
 }
 
-/// On a terminal one line that is rewritten; else a line for each round.
-class CalibrationProgress {
- public:
-  explicit CalibrationProgress(const Session& session) : session_(session) {}
-  CalibrationProgress(const CalibrationProgress&) = delete;
-  CalibrationProgress& operator=(const CalibrationProgress&) = delete;
-  ~CalibrationProgress() {
-    if (session_.is_terminal && has_line_) session_.print("\n");
-  }
-
-  void show(const std::string& what, int number, int count, int round) {
-    if (session_.is_terminal) {
-      const std::string line = fmt::format("round {}  {:>3}/{}  {}", round, number, count, what);
-      const auto width = static_cast<std::size_t>(session_.columns > 0 ? session_.columns - 1 : 79);
-      session_.print(fmt::format("\r\x1b[K{}", line.substr(0, width)));
-      has_line_ = true;
-    } else if (number == 1) {
-      session_.print(fmt::format("round {}: {} measurements\n", round, count));
-    }
-  }
-
- private:
-  const Session& session_;
-  bool has_line_ = false;
-};
-
 std::string summary(const QuantityFile& file) {
   std::size_t num_rows = 0;
   for (const auto& [key, table] : file.tables) num_rows += table.rows.size();
@@ -93,40 +64,15 @@ std::string summary(const QuantityFile& file) {
 
 void run_calibrate(const CalibrateArguments& arguments, Session& session) {
   check_target(arguments.path, session);
-  const Machine machine = this_machine();
-  session.print(fmt::format("{}, {} {}, {} of memory; about {:g} min\n", machine.cpu,
-                            machine.num_cores, machine.num_cores == 1 ? "core" : "cores",
-                            format_bytes(static_cast<std::int64_t>(machine.memory_bytes)),
-                            arguments.minutes));
-  constexpr double kQuiet = 0.5;
-  if (machine.load > kQuiet) {
-    session.note(fmt::format(
-        "other programs run on this machine (load average {:.1f}): what is measured beside them "
-        "will be too slow, and predictions as well; measure again when it is quiet",
-        machine.load));
-  }
   const StopSignals signals;
-  std::optional<Measurements> measurements;
-  {
-    CalibrationProgress progress(session);
-    measurements =
-        calibrate({.probes = standard_probes(machine.num_cores),
-                   .seconds = 60 * arguments.minutes,
-                   .resets_affinity = session.resets_affinity,
-                   .stop_signal = &signals.number(),
-                   .progress = [&](const std::string& what, int number, int count, int round) {
-                     progress.show(what, number, count, round);
-                   }});
-  }
-  if (!measurements) {
+  const auto file = measure_this_machine(arguments.minutes, signals.number(), session);
+  if (!file) {
     session.note(fmt::format("stopped: {} is not written", safe_text(arguments.path)));
-    session.exit_code = 128 + signals.number().load();
+    session.exit_code = kExitSignalBase + signals.number().load();
     return;
   }
-  const QuantityFile file = measured_file(machine, *measurements);
-  replace_file(arguments.path, fmt::format("# Made by trireme calibrate on {}.\n", machine.cpu) +
-                                   quantity_file_text(file, cluster_rules()));
-  session.print(summary(file) + fmt::format("wrote {}\n", safe_text(arguments.path)));
+  write_machine_file(arguments.path, *file);
+  session.print(summary(*file) + fmt::format("wrote {}\n", safe_text(arguments.path)));
 }
 
 }  // namespace

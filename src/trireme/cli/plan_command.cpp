@@ -16,6 +16,7 @@
 #include "trireme/cli/plan_page.h"
 #include "trireme/cli/plan_text.h"
 #include "trireme/cli/run_log.h"
+#include "trireme/cli/search_progress.h"
 #include "trireme/cli/signals.h"
 #include "trireme/cli/validators.h"
 #include "trireme/cost/known_models.h"
@@ -103,37 +104,12 @@ PlanRequest request_of(const PlanArguments& arguments, const std::string& model)
       for_precision(read_profile(arguments.framework, request.cluster), request.precision);
   request.limits = limits_of(arguments);
   constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
-  if (arguments.memory_gib > 0) request.cluster.device.memory_bytes = arguments.memory_gib * kGib;
+  if (arguments.memory_gib > 0) {
+    const int sharers = request.cluster.is_cpu ? request.cluster.node_devices : 1;
+    request.cluster.device.memory_bytes = arguments.memory_gib * kGib / sharers;
+  }
   return request;
 }
-
-/// Of the search, on a terminal.
-class SearchProgress {
- public:
-  explicit SearchProgress(const Session& session) : session_(session) {}
-  ~SearchProgress() {
-    if (is_open_) write("\r\x1b[K");
-  }
-  SearchProgress(const SearchProgress&) = delete;
-  SearchProgress& operator=(const SearchProgress&) = delete;
-
-  void show(std::size_t done, std::size_t total) {
-    const std::size_t percent = 100 * done / total;
-    if (!session_.is_terminal || percent == percent_) return;
-    percent_ = percent;
-    is_open_ = true;
-    write(fmt::format("\rsearching  {} %", percent));
-  }
-
- private:
-  void write(const std::string& text) const {
-    std::fwrite(text.data(), 1, text.size(), session_.err);
-    std::fflush(session_.err);
-  }
-  const Session& session_;
-  std::size_t percent_ = 101;
-  bool is_open_ = false;
-};
 
 PlanOptions options_of(const PlanArguments& arguments, const StopSignals& signals,
                        SearchProgress& progress) {
@@ -192,10 +168,23 @@ void write_page(const std::string& path, const PlanRequest& request, const Answe
   replace_file(path, plan_html(request, answer.plan, questions, answer.explanation));
 }
 
+/// On a calibrated machine ranks, by default one a core.
+int devices_of(const PlanArguments& arguments, const Cluster& cluster) {
+  if (arguments.gpus > 0) return arguments.gpus;
+  if (cluster.is_cpu && arguments.nodes > 1) {
+    refuse("--nodes", fmt::format("{}", arguments.nodes),
+           "a calibrated machine is one node; use --gpus for the number of ranks");
+  }
+  if (cluster.is_cpu) return cluster.node_devices;
+  if (arguments.nodes > 0) return arguments.nodes * cluster.node_devices;
+  throw UsageError(
+      "[command line] plan: --nodes or --gpus is missing: must be given for a cluster; see trireme "
+      "plan --help");
+}
+
 void run_plan(const PlanArguments& arguments, Session& session) {
   PlanRequest request = request_of(arguments, arguments.model);
-  request.devices =
-      arguments.gpus > 0 ? arguments.gpus : arguments.nodes * request.cluster.node_devices;
+  request.devices = devices_of(arguments, request.cluster);
   check_request(request);
   const PlanQuestions questions = questions_of(arguments);
   const auto target = arguments.emit.empty()
@@ -207,7 +196,7 @@ void run_plan(const PlanArguments& arguments, Session& session) {
   Answer answer{.plan = make_plan(request, options)};
   const Plan& plan = answer.plan;
   const bool is_stopped = signals.number().load() != 0;
-  if (plan.layouts.empty() && plan.nearest && !is_stopped)
+  if (plan.layouts.empty() && plan.nearest && !is_stopped && !request.cluster.is_cpu)
     answer.nodes_that_fit = nodes_that_fit(request, options);
   if (plan.layouts.empty() && !plan.nearest)
     answer.refusal = "no layout: " + impossible_because(request, plan);
@@ -244,6 +233,8 @@ void run_sweep(PlanArguments arguments, const Session& session) {
   std::vector<SweepCell> cells;
   for (const char* const model : kModels) {
     PlanRequest request = request_of(arguments, model);
+    if (request.cluster.is_cpu)
+      refuse("--cluster", arguments.cluster, "published runs are of clusters; name one of those");
     for (const int nodes : kNodes) {
       if (signals.number().load() != 0) break;
       request.devices = nodes * request.cluster.node_devices;
@@ -261,12 +252,16 @@ void run_sweep(PlanArguments arguments, const Session& session) {
 void add_request_options(CLI::App& command, PlanArguments& arguments) {
   command.add_option("--model", arguments.model, "name of a model, or PATH.toml")
       ->check(non_empty("model"));
-  command.add_option("--cluster", arguments.cluster, "name of a cluster, or PATH.toml")
+  command
+      .add_option("--cluster", arguments.cluster,
+                  "name of a cluster, or PATH.toml; also of trireme calibrate")
       ->required()
       ->check(non_empty("cluster"));
   CLI::Option* const nodes = command.add_option("--nodes", arguments.nodes, "nodes of the cluster")
                                  ->check(CLI::PositiveNumber);
-  command.add_option("--gpus", arguments.gpus, "devices, instead of whole nodes")
+  command
+      .add_option("--gpus", arguments.gpus,
+                  "devices, instead of whole nodes; ranks on a calibrated machine (its cores)")
       ->check(CLI::PositiveNumber)
       ->excludes(nodes);
   command.add_option("--global-batch", arguments.global_batch, "sequences of a step")
@@ -299,7 +294,8 @@ void add_limit_options(CLI::App& command, PlanArguments& arguments) {
   command.add_option("--schedule", arguments.schedule, "fix the schedule, NAME or NAME:CHUNKS");
   command.add_option("--recompute", arguments.recompute, "fix it: none, selective or full");
   command
-      .add_option("--memory-gib", arguments.memory_gib, "memory of a device, instead of its own")
+      .add_option("--memory-gib", arguments.memory_gib,
+                  "memory of a device, or of a calibrated machine, instead of its own")
       ->check(CLI::PositiveNumber);
 }
 
@@ -345,11 +341,9 @@ void add_answer_options(CLI::App& command, PlanArguments& arguments) {
 
 void check_arguments(const PlanArguments& arguments) {
   if (!arguments.sweep.empty()) return;
-  for (const auto& [name, is_missing] :
-       {std::pair("--model", arguments.model.empty()),
-        std::pair("--nodes or --gpus", arguments.nodes == 0 && arguments.gpus == 0),
-        std::pair("--global-batch", arguments.global_batch == 0),
-        std::pair("--seq", arguments.seq == 0)}) {
+  for (const auto& [name, is_missing] : {std::pair("--model", arguments.model.empty()),
+                                         std::pair("--global-batch", arguments.global_batch == 0),
+                                         std::pair("--seq", arguments.seq == 0)}) {
     if (is_missing) {
       throw UsageError(fmt::format(
           "[command line] plan: {} is missing: must be given without --sweep; see trireme plan "

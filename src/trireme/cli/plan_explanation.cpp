@@ -16,6 +16,18 @@ std::string text_of(const PlannedLayout& planned) {
   return layout_text(planned.workload.layout, planned.workload.batch);
 }
 
+std::string machine_fit_text(const Plan& plan, const PlanRequest& request, const Explanation& why) {
+  return fmt::format(
+      "1. Does it fit? Parameters, gradients and optimizer of a replica are {:.3g} GiB, and a "
+      "sequence "
+      "of {} tokens keeps {:.3g} GiB for its backward pass. The ranks share {:.1f} GiB.\n"
+      "   {} layouts fit, {} do not; the best one leaves {:.1f} GiB free.\n",
+      why.whole_state_bytes / kGib, request.seq, why.sequence_bytes / kGib, why.device_bytes / kGib,
+      format_count(plan.num_fitting),
+      format_count(plan.rejected.at(static_cast<std::size_t>(PlanRule::kProgram))),
+      spare_bytes(request, plan.layouts.front()) / kGib);
+}
+
 std::string fit_text(const PlanRequest& request, const Plan& plan, const Explanation& why) {
   const double per_device = why.whole_state_bytes / kGib;
   const double has = why.device_bytes / kGib;
@@ -133,10 +145,12 @@ std::string rate(double tokens_per_second) {
 std::string explanation_text(const PlanRequest& request, const Plan& plan,
                              const Explanation& explanation) {
   const PlannedLayout& best = plan.layouts.front();
-  std::string text = fit_text(request, plan, explanation);
+  const bool is_machine = request.cluster.is_cpu;
+  std::string text = is_machine ? machine_fit_text(plan, request, explanation)
+                                : fit_text(request, plan, explanation);
   text += batch_text(request, plan, explanation);
   text += fmt::format("3. Is it fastest? What holds it back is {}.\n", explanation.binding);
-  text += tp_text(request, plan, explanation);
+  if (!is_machine) text += tp_text(request, plan, explanation);
   if (plan.layouts.size() > 1) {
     const PlannedLayout& next = plan.layouts[1];
     text += fmt::format("   The runner-up loses, {}:\n", why_slower(best, next));

@@ -54,7 +54,7 @@ Json layout_json(const PlanRequest& request, const PlannedLayout& planned, std::
   const StepSeconds& seconds = planned.estimate.seconds;
   Json json = {{"layout", layout_text(workload.layout, workload.batch)},
                {"micro_batches", workload.num_micro_batches()},
-               {"fits", planned.needed_bytes <= request.cluster.device.memory_bytes},
+               {"fits", spare_bytes(request, planned) >= 0},
                {"needed_bytes", whole(planned.needed_bytes)},
                {"bytes_per_stage", stages_json(planned)},
                {"bytes_from_program", planned.is_from_program},
@@ -66,6 +66,10 @@ Json layout_json(const PlanRequest& request, const PlannedLayout& planned, std::
                {"bubble_seconds", seconds.bubble},
                {"exposed_seconds",
                 {{"dp", seconds.dp}, {"tp", seconds.tp}, {"pp", seconds.pp}, {"cp", seconds.cp}}}};
+  if (request.cluster.is_cpu) {
+    json["threads_per_rank"] = planned.threads_per_rank;
+    json["machine_bytes"] = whole(planned.machine_bytes);
+  }
   json["band"] = planned.high_seconds > 0 ? Json::array({planned.low_seconds, planned.high_seconds})
                                           : Json(nullptr);
   json["why"] = std::move(why);
@@ -118,13 +122,10 @@ Json goodput_json(const FailureModel& failures) {
 
 std::string plan_json(const PlanRequest& request, const Plan& plan, const PlanQuestions& questions,
                       const std::optional<Explanation>& explanation) {
-  Json json = {{"request", request_json(request)},
-               {"searched", plan.searched},
-               {"fitting", plan.num_fitting},
-               {"stopped", plan.is_stopped},
-               {"rejected", rejected_json(plan)},
-               {"plans", Json::array()},
-               {"nearest", nullptr}};
+  Json json = {{"request", request_json(request)}, {"searched", plan.searched},
+               {"fitting", plan.num_fitting},      {"not_priced", plan.not_priced},
+               {"stopped", plan.is_stopped},       {"rejected", rejected_json(plan)},
+               {"plans", Json::array()},           {"nearest", nullptr}};
   constexpr double kHour = 3600;
   for (const PlannedLayout& each : plan.layouts) {
     const PlannedLayout& best = plan.layouts.front();
@@ -136,10 +137,9 @@ std::string plan_json(const PlanRequest& request, const Plan& plan, const PlanQu
   }
   if (plan.nearest) {
     const Workload& nearest = plan.nearest->workload;
-    json["nearest"] = {
-        {"layout", layout_text(nearest.layout, nearest.batch)},
-        {"needed_bytes", whole(plan.nearest->needed_bytes)},
-        {"missing_bytes", whole(plan.nearest->needed_bytes - request.cluster.device.memory_bytes)}};
+    json["nearest"] = {{"layout", layout_text(nearest.layout, nearest.batch)},
+                       {"needed_bytes", whole(plan.nearest->needed_bytes)},
+                       {"missing_bytes", whole(-spare_bytes(request, *plan.nearest))}};
   }
   if (!plan.pareto.empty()) {
     json["pareto"] = Json::array();

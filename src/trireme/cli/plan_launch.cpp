@@ -16,7 +16,7 @@ constexpr std::int64_t kMaxConfigBytes = std::int64_t{1} << 26;
 LaunchRequest launch_request(const PlanRequest& request, const PlannedLayout& planned) {
   const int per_node = request.cluster.node_devices;
   const int devices = planned.workload.layout.world();
-  const bool is_part_of_a_node = devices < per_node;
+  const bool is_part_of_a_node = devices < per_node || request.cluster.is_cpu;
   return {.model_name = std::filesystem::path(request.model_name).stem().string(),
           .spec = *request.spec,
           .layout = planned.workload.layout,

@@ -41,7 +41,20 @@ double device_hours(const PlannedLayout& planned, double tokens) {
   return tokens / planned.tokens_per_second_per_device() / kHour;
 }
 
+/// Threads of each rank are a choice where ranks share cores.
+std::vector<std::string> times_header(const PlanRequest& request, const PlanQuestions& questions) {
+  const bool is_machine = request.cluster.is_cpu;
+  std::vector<std::string> header = {"#", "tp", "cp", "pp", "dp"};
+  if (is_machine) header.emplace_back("threads");
+  header.insert(header.end(), {"mbs", "m", "schedule", "zero", "recompute", "step s"});
+  if (!is_machine) header.emplace_back("8 of 10");
+  header.insert(header.end(), {is_machine ? "tok/s/core" : "tok/s/GPU", "MFU %", "causal %"});
+  if (questions.tokens > 0) header.emplace_back(is_machine ? "core-hours" : "GPU-hours");
+  return header;
+}
+
 std::string shares_table(const PlanRequest& request, std::span<const PlannedLayout> layouts) {
+  const bool is_machine = request.cluster.is_cpu;
   Rows rows;
   for (const PlannedLayout& each : layouts) {
     const StepSeconds& seconds = each.estimate.seconds;
@@ -51,21 +64,35 @@ std::string shares_table(const PlanRequest& request, std::span<const PlannedLayo
     const double optimizer = kind_bytes(kinds, {"optimizer", "master", "moments"});
     const double activations = kind_bytes(kinds, {"activations", "logits"});
     const double rest = each.needed_bytes - parameters - gradients - optimizer - activations;
-    const double spare = request.cluster.device.memory_bytes - each.needed_bytes;
-    rows.push_back({fmt::format("{}", rows.size() + 1), seconds_text(seconds.compute),
-                    seconds_text(seconds.bubble), seconds_text(seconds.tp),
-                    seconds_text(seconds.cp), seconds_text(seconds.pp), seconds_text(seconds.dp),
-                    seconds_text(seconds.optimizer + seconds.fixed), gib(parameters),
-                    gib(gradients), gib(optimizer), gib(activations), gib(rest),
-                    gib(each.needed_bytes), gib(spare)});
+    std::vector<std::string>& row = rows.emplace_back();
+    row = {fmt::format("{}", rows.size()),
+           seconds_text(seconds.compute),
+           seconds_text(seconds.bubble),
+           seconds_text(seconds.tp),
+           seconds_text(seconds.cp),
+           seconds_text(seconds.pp),
+           seconds_text(seconds.dp),
+           seconds_text(seconds.optimizer + seconds.fixed),
+           gib(parameters),
+           gib(gradients),
+           gib(optimizer),
+           gib(activations),
+           gib(rest),
+           gib(each.needed_bytes)};
+    if (is_machine) row.push_back(gib(each.machine_bytes));
+    row.push_back(gib(spare_bytes(request, each)));
   }
-  return text_table({"#", "compute s", "bubble", "tp", "cp", "pp", "dp", "rest", "params GiB",
-                     "grads", "optimizer", "activations", "rest", "sum", "spare"},
-                    rows);
+  std::vector<std::string> header = {"#",         "compute s",   "bubble", "tp",         "cp",
+                                     "pp",        "dp",          "rest",   "params GiB", "grads",
+                                     "optimizer", "activations", "rest",   "sum"};
+  if (is_machine) header.emplace_back("all ranks");
+  header.emplace_back("spare");
+  return text_table(header, rows);
 }
 
 /// What a profile says to leave free, where a layout does not: kernels and fragments need some too.
 std::string margin_text(const PlanRequest& request, std::span<const PlannedLayout> layouts) {
+  if (request.cluster.is_cpu) return "";
   const double has = request.cluster.device.memory_bytes;
   const double usable = has * request.profile.usable_share;
   std::vector<std::size_t> tight;
@@ -82,29 +109,25 @@ std::string margin_text(const PlanRequest& request, std::span<const PlannedLayou
 
 PlanTable times_table(const PlanRequest& request, std::span<const PlannedLayout> layouts,
                       const PlanQuestions& questions) {
-  PlanTable table;
-  table.header = {"#",      "tp",      "cp",        "pp",    "dp",
-                  "mbs",    "m",       "schedule",  "zero",  "recompute",
-                  "step s", "8 of 10", "tok/s/GPU", "MFU %", "causal %"};
-  if (questions.tokens > 0) table.header.emplace_back("GPU-hours");
+  const bool is_machine = request.cluster.is_cpu;
+  PlanTable table{.header = times_header(request, questions), .rows = {}};
   for (const PlannedLayout& each : layouts) {
     const Layout& layout = each.workload.layout;
     std::vector<std::string>& row = table.rows.emplace_back();
     row = {fmt::format("{}", table.rows.size()),
-           fmt::format("{}{}", layout.tp, layout.sp ? "+sp" : ""),
-           fmt::format("{}", layout.cp),
-           fmt::format("{}", layout.pp),
-           fmt::format("{}", layout.dp),
-           fmt::format("{}", each.workload.batch.micro_batch),
-           fmt::format("{}", each.workload.num_micro_batches()),
-           schedule_text(layout),
-           fmt::format("{}", layout.zero),
-           std::string(recompute_name(layout.recompute)),
-           seconds_text(each.step_seconds()),
-           band_text(each),
-           format_count(static_cast<std::int64_t>(each.tokens_per_second_per_device())),
-           fmt::format("{:.1f}", 100 * mfu_full(each, request.cluster)),
-           fmt::format("{:.1f}", 100 * mfu_causal(each, request.cluster))};
+           fmt::format("{}{}", layout.tp, layout.sp ? "+sp" : ""), fmt::format("{}", layout.cp),
+           fmt::format("{}", layout.pp), fmt::format("{}", layout.dp)};
+    if (is_machine) row.push_back(fmt::format("{}", each.threads_per_rank));
+    row.insert(row.end(),
+               {fmt::format("{}", each.workload.batch.micro_batch),
+                fmt::format("{}", each.workload.num_micro_batches()), schedule_text(layout),
+                fmt::format("{}", layout.zero), std::string(recompute_name(layout.recompute)),
+                seconds_text(each.step_seconds())});
+    if (!is_machine) row.push_back(band_text(each));
+    row.insert(row.end(),
+               {format_count(static_cast<std::int64_t>(each.tokens_per_second_per_device())),
+                fmt::format("{:.1f}", 100 * mfu_full(each, request.cluster)),
+                fmt::format("{:.1f}", 100 * mfu_causal(each, request.cluster))});
     if (questions.tokens > 0) {
       row.push_back(format_count(static_cast<std::int64_t>(device_hours(each, questions.tokens))));
     }
@@ -131,13 +154,19 @@ double kind_bytes(const StageKinds& kinds, std::initializer_list<std::string_vie
 }
 
 std::string request_text(const PlanRequest& request) {
-  return fmt::format(
-      "{} ({} parameters), {} sequences of {} tokens a step, {}\n"
-      "{} devices ({}, {} a node, {:.1f} GiB each), as {} runs it\n",
-      request.model_name, format_count(request.model.parameters()), request.global_batch,
-      request.seq, precision_name(request.precision), request.devices, request.cluster.name,
-      request.cluster.node_devices, request.cluster.device.memory_bytes / kGib,
-      request.profile.name);
+  std::string text =
+      fmt::format("{} ({} parameters), {} sequences of {} tokens a step, {}\n", request.model_name,
+                  format_count(request.model.parameters()), request.global_batch, request.seq,
+                  precision_name(request.precision));
+  if (request.cluster.is_cpu) {
+    return text + fmt::format("{} ranks on {} cores that share {:.1f} GiB ({}, {})\n",
+                              request.devices, request.cluster.node_devices,
+                              request.machine_bytes() / kGib, request.cluster.name,
+                              request.cluster.device_name);
+  }
+  return text + fmt::format("{} devices ({}, {} a node, {:.1f} GiB each), as {} runs it\n",
+                            request.devices, request.cluster.name, request.cluster.node_devices,
+                            request.cluster.device.memory_bytes / kGib, request.profile.name);
 }
 
 std::string layouts_text(const PlanRequest& request, std::span<const PlannedLayout> layouts,
@@ -163,18 +192,26 @@ std::string counts_text(const Plan& plan) {
     text += fmt::format("  {:>12} broke the rule that {}\n", format_count(plan.rejected.at(i)),
                         plan_rule_text(static_cast<PlanRule>(i)));
   }
+  if (plan.not_priced > 0) {
+    text += fmt::format("  {:>12} were not priced: {}\n", format_count(plan.not_priced),
+                        plan.is_stopped ? "it was stopped"
+                                        : "they differ in two choices or more from the best found");
+  }
   return text;
 }
 
 std::string nearest_text(const PlanRequest& request, const PlannedLayout& nearest,
                          std::optional<int> nodes) {
-  const double has = request.cluster.device.memory_bytes;
+  const bool is_machine = request.cluster.is_cpu;
+  const double missing = -spare_bytes(request, nearest);
+  const double needed = is_machine ? nearest.machine_bytes : nearest.needed_bytes;
   std::string text = fmt::format(
       "nothing fits. The least memory is needed by\n    {}\n{:.1f} GiB of {:.1f}: {:.1f} GiB "
-      "({} bytes) are missing on the fullest rank\n",
-      layout_text(nearest.workload.layout, nearest.workload.batch), nearest.needed_bytes / kGib,
-      has / kGib, (nearest.needed_bytes - has) / kGib,
-      format_count(static_cast<std::int64_t>(nearest.needed_bytes - has)));
+      "({} bytes) are missing {}\n",
+      layout_text(nearest.workload.layout, nearest.workload.batch), needed / kGib,
+      (needed - missing) / kGib, missing / kGib, format_count(static_cast<std::int64_t>(missing)),
+      is_machine ? "for all ranks together" : "on the fullest rank");
+  if (is_machine) return text + "make the model, the length or the batch smaller\n";
   text += nodes ? fmt::format("it would fit on {} nodes\n", *nodes)
                 : fmt::format(
                       "no layout fits on up to {} nodes either: make the model, the length "

@@ -11,7 +11,7 @@
 #include "trireme/base/errors.h"
 #include "trireme/cost/known_models.h"
 #include "trireme/plan/program_memory.h"
-#include "trireme/train/layout_price.h"
+#include "trireme/simulate/layout_price.h"
 #include "trireme/train/run_plan.h"
 
 namespace trireme {

@@ -189,6 +189,7 @@ std::string summary_json(const RunSummary& summary) {
   const Json json = {{"parameters", ParameterTable(config.model.spec).num_elems()},
                      {"flops_per_token", {{"full", flops.full()}, {"causal", flops.causal()}}},
                      {"world", config.layout.world()},
+                     {"layout", layout_text(config.layout, config.batch)},
                      {"batch",
                       {{"seq", config.batch.seq},
                        {"micro_batch", config.batch.micro_batch},

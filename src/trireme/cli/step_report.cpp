@@ -43,14 +43,6 @@ Workload workload_of(const BuildRequest& request) {
               request.compute == DType::kBf16 ? ComputePrecision::kBf16 : ComputePrecision::kFp32};
 }
 
-double last_end(const CoreClock& clock) {
-  double end = 0;
-  for (const std::vector<OpTime>& times : clock.times) {
-    for (const OpTime& time : times) end = std::max(end, time.end);
-  }
-  return end;
-}
-
 /// What the compute queues do, as one stream; without trifles that would hide what they precede.
 Timeline compute_lanes(const Timeline& timeline) {
   const double column = end_seconds(timeline) / kGanttColumns;
@@ -75,10 +67,9 @@ StepReport::StepReport(std::string name, Cluster cluster, StepSimulation simulat
   for (std::size_t i = 0; i < simulation_.programs.size(); ++i) {
     memory_.push_back(memory_use(simulation_.programs[i], clock.times[i]));
     if (memory_[i].peak.bytes > memory_[fullest_].peak.bytes) fullest_ = i;
-    if (clock.busy[i] > clock.busy[busiest_]) busiest_ = i;
   }
-  terms_ = step_terms(simulation_.programs[busiest_], clock.times[busiest_], last_end(clock),
-                      clock.makespan);
+  busiest_ = busiest_rank(clock);
+  terms_ = step_terms(simulation_);
   if (threads_per_rank_ == 0) {
     const Workload workload = workload_of(request());
     const Profile profile = for_precision(read_profile("trireme", cluster_), workload.precision);

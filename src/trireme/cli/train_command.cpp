@@ -11,6 +11,7 @@
 #include "trireme/base/errors.h"
 #include "trireme/base/units.h"
 #include "trireme/checkpoint/folder_lock.h"
+#include "trireme/cli/auto_layout.h"
 #include "trireme/cli/cli.h"
 #include "trireme/cli/commands.h"
 #include "trireme/cli/model_folder.h"
@@ -33,6 +34,7 @@ namespace {
 struct TrainArguments {
   std::string config;
   std::string layout;
+  std::string cluster;  ///< of --layout auto
   bool is_dry_run = false;
   bool is_json = false;
   std::string dump_dir;
@@ -60,7 +62,7 @@ class RunObserver final : public TrainObserver {
     replace_file(run_folder(config_) / "config.toml", config_toml(with_absolute_paths(config_)));
   }
   void on_step(const StepMetrics& metrics, bool is_logging_step) override {
-    ++num_steps_;
+    step_seconds_.push_back(metrics.step_seconds);
     seconds_ += metrics.step_seconds;
     const auto remaining = static_cast<double>(steps_ - metrics.step);
     log_.progress({.step = metrics.step,
@@ -72,7 +74,7 @@ class RunObserver final : public TrainObserver {
                    .tokens_per_second_per_rank = metrics.tokens_per_second_per_rank,
                    .mfu = metrics.mfu,
                    .memory_bytes = metrics.memory_bytes,
-                   .eta_seconds = remaining * seconds_ / static_cast<double>(num_steps_)},
+                   .eta_seconds = remaining * seconds_ / static_cast<double>(num_steps())},
                   is_logging_step);
   }
   void on_eval(const EvalMetrics& metrics) override {
@@ -86,15 +88,17 @@ class RunObserver final : public TrainObserver {
   }
   void on_note(std::string_view note) override { log_.print(fmt::format("note: {}", note)); }
 
-  [[nodiscard]] std::int64_t num_steps() const { return num_steps_; }
+  [[nodiscard]] std::int64_t num_steps() const { return std::ssize(step_seconds_); }
+  [[nodiscard]] const std::vector<double>& step_seconds() const { return step_seconds_; }
   [[nodiscard]] std::int64_t num_evals() const { return num_evals_; }
 
  private:
   RunLog& log_;
   const TrainConfig& config_;
   std::int64_t steps_;
-  std::int64_t num_steps_ = 0, num_evals_ = 0;
-  double seconds_ = 0;
+  std::int64_t num_evals_ = 0;
+  std::vector<double> step_seconds_;
+  double seconds_ = 0;  ///< their sum
 };
 
 /// Predicted and measured, side by side, for each rank.
@@ -189,10 +193,12 @@ struct Processes {
   const StopSignals& signals;
 };
 
-/// The rank that speaks and writes.
-void run_first_rank(const RunSummary& summary, const TrainOptions& options, Session& session) {
+/// The rank that speaks and writes. `planned` is nullptr where the layout was given.
+void run_first_rank(const RunSummary& summary, const TrainOptions& options,
+                    const AutoLayout* planned, Session& session) {
   const TrainConfig& config = summary.config;
   RunLog log(session);
+  if (planned != nullptr) log.print(planned->text);
   log.print(summary_text(summary));
   if (options.world != nullptr) {
     log.print(fmt::format("mpi     {} of staging in each communicator of a rank",
@@ -205,6 +211,8 @@ void run_first_rank(const RunSummary& summary, const TrainOptions& options, Sess
   try {
     result = train(config, summary.plan, summary.data, observer, options);
     print_end(log, config, summary.plan, result, observer, session.resets_affinity);
+    if (planned != nullptr && planned->step_seconds && observer.num_steps() > 0)
+      log.print(predicted_and_measured(*planned->step_seconds, observer.step_seconds()));
   } catch (const std::exception& error) {
     log.log_failure(error.what());
     throw;
@@ -219,37 +227,88 @@ void run_other_rank(const RunSummary& summary, const TrainOptions& options, Sess
   if (result.stop_signal != 0) session.exit_code = kExitSignalBase + result.stop_signal;
 }
 
-/// `processes` is nullptr where ranks are threads.
-void run_train(const TrainArguments& arguments, const std::vector<ConfigOverride>& overrides,
-               Session& session, const Processes* processes) {
-  const TrainConfig config =
-      train_config({.path = arguments.config, .overrides = overrides, .layout = arguments.layout});
-  static_cast<void>(
-      chosen_transport(config.ranks.transport, session.launch, config.layout.world()));
-  if (processes != nullptr) processes->world.set_timeout(config.ranks.timeout_s);
-  if (!config.run.sample.empty()) require_byte_tokens(config.model.spec);
+void check_arguments(const TrainArguments& arguments, const Session& session) {
+  if (arguments.layout != kAutoLayout && !arguments.cluster.empty()) {
+    throw UsageError(
+        fmt::format("[command line] --cluster {}: training asks it for --layout auto alone; give "
+                    "both, or leave it out",
+                    safe_text(arguments.cluster)));
+  }
+  if (arguments.layout == kAutoLayout && session.launch.has_many()) {
+    throw UsageError(
+        "[command line] --layout auto with ranks that are processes: each would plan for itself, "
+        "and only thread ranks are measured; plan with --dry-run in one process and give its "
+        "layout");
+  }
+}
+
+void check_dump_steps(const TrainArguments& arguments, const TrainConfig& config) {
   for (const std::int64_t step : arguments.dump_steps) {
     if (step >= 1 && step <= config.run.steps) continue;
     throw UsageError(
         fmt::format("[command line] --dump-steps {}: must be from 1 to run.steps = {}; use {}",
                     step, config.run.steps, step < 1 ? 1 : config.run.steps));
   }
+}
+
+/// Nothing if it was stopped. What is said meanwhile goes to standard error where the output is
+/// JSON.
+std::optional<AutoLayout> planned_layout(const TrainConfig& config, const TrainArguments& arguments,
+                                         const std::vector<ConfigOverride>& overrides,
+                                         const StopSignals& signals, const Session& session) {
+  Session speaker = session;
+  if (arguments.is_json) speaker.out = session.err;
+  auto result = auto_layout(config,
+                            {.cluster = arguments.cluster,
+                             .keeps_micro_batch = is_given(overrides, "batch.micro_batch"),
+                             .is_dry_run = arguments.is_dry_run,
+                             .stop_signal = signals.number()},
+                            speaker);
+  if (result && arguments.is_dry_run) speaker.print(result->text);
+  return result;
+}
+
+/// `processes` is nullptr where ranks are threads.
+void run_train(const TrainArguments& arguments, const std::vector<ConfigOverride>& overrides,
+               Session& session, const Processes* processes) {
+  check_arguments(arguments, session);
+  TrainConfig config =
+      train_config({.path = arguments.config, .overrides = overrides, .layout = arguments.layout});
+  static_cast<void>(
+      chosen_transport(config.ranks.transport, session.launch, config.layout.world()));
+  if (processes != nullptr) processes->world.set_timeout(config.ranks.timeout_s);
+  if (!config.run.sample.empty()) require_byte_tokens(config.model.spec);
+  check_dump_steps(arguments, config);
   const TrainData data(config);
+  std::optional<StopSignals> own_signals;
+  const auto signals = [&]() -> const StopSignals& {
+    if (processes != nullptr) return processes->signals;
+    return own_signals ? *own_signals : own_signals.emplace();
+  };
+  std::optional<AutoLayout> planned;
+  if (arguments.layout == kAutoLayout) {
+    planned = planned_layout(config, arguments, overrides, signals(), session);
+    if (!planned) {
+      session.note("stopped before it trained");
+      session.exit_code = kExitSignalBase + signals().number().load();
+      return;
+    }
+    config = planned->config;
+  }
   const RunPlan plan = make_run_plan(config, data.eval_windows(),
                                      processes != nullptr ? session.launch.local_size : 0);
   const RunSummary summary{.config = config, .data = data, .plan = plan, .launch = session.launch};
   if (arguments.is_dry_run) {
     return session.print(arguments.is_json ? summary_json(summary) : summary_text(summary));
   }
-  std::optional<StopSignals> own_signals;
-  const StopSignals& signals = processes != nullptr ? processes->signals : own_signals.emplace();
   const TrainOptions options{.dump_dir = arguments.dump_dir,
                              .dump_steps = arguments.dump_steps,
-                             .stop_signal = &signals.number(),
+                             .stop_signal = &signals().number(),
                              .resets_affinity = session.resets_affinity,
                              .world = processes != nullptr ? &processes->world : nullptr};
-  session.launch.rank == 0 ? run_first_rank(summary, options, session)
-                           : run_other_rank(summary, options, session);
+  session.launch.rank == 0
+      ? run_first_rank(summary, options, planned ? &*planned : nullptr, session)
+      : run_other_rank(summary, options, session);
 }
 
 /// As one of the processes that a launcher has started. Whatever ends one of them ends all, and is
@@ -285,7 +344,14 @@ void add_train_command(CLI::App& app, Session& session,
   auto arguments = std::make_shared<TrainArguments>();  // owned by the command's callback
   CLI::App* const command = app.add_subcommand("train", "Train a model");
   command->add_option("config", arguments->config, "config file (TOML)")->required();
-  command->add_option("--layout", arguments->layout, "layout text, for example \"dp=2 zero=1\"");
+  command->add_option("--layout", arguments->layout,
+                      "layout text, for example \"dp=2 zero=1\"; auto: plan one for this machine");
+  command
+      ->add_option(
+          "--cluster", arguments->cluster,
+          "of --layout auto: this machine's file of trireme calibrate (else the run's own, "
+          "or it is measured first, in a minute)")
+      ->check(non_empty("cluster"));
   CLI::Option* const dry_run = command->add_flag("--dry-run", arguments->is_dry_run,
                                                  "build, verify and place, but do not train");
   command->add_flag("--json", arguments->is_json, "print the dry run as JSON")->needs(dry_run);

@@ -1,5 +1,7 @@
 #include "trireme/cli/train_config.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "trireme/base/errors.h"
@@ -26,6 +28,11 @@ ModelSpec spec_beside(const ModelSpec& given, const ModelFolder& folder) {
 
 }  // namespace
 
+bool is_given(const std::vector<ConfigOverride>& overrides, std::string_view name) {
+  return std::any_of(overrides.begin(), overrides.end(),
+                     [&](const ConfigOverride& each) { return each.name == name; });
+}
+
 TrainConfig train_config(const ConfigArguments& arguments) {
   for (const ConfigOverride& option : arguments.overrides) {
     if (arguments.layout.empty() || !option.name.starts_with("layout.")) continue;
@@ -34,7 +41,12 @@ TrainConfig train_config(const ConfigArguments& arguments) {
         option.name));
   }
   TrainConfig config = load_config(arguments.path, arguments.overrides);
-  parse_layout_text(arguments.layout, config.layout, config.batch);
+  if (arguments.layout == kAutoLayout) {
+    config.layout = {.cp_comm = config.layout.cp_comm, .bucket_mib = config.layout.bucket_mib};
+    if (!is_given(arguments.overrides, "batch.micro_batch")) config.batch.micro_batch = 1;
+  } else {
+    parse_layout_text(arguments.layout, config.layout, config.batch);
+  }
   if (!config.model.checkpoint.empty()) {
     const ModelFolder folder = find_model(config.model.checkpoint);
     config.model.checkpoint = folder.path.string();

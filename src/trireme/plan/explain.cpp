@@ -79,6 +79,18 @@ std::optional<WhatIf> outside_of_node(const PlanRequest& request, const PlannedL
   return what_if(fmt::format("tp = {}", *tp), changed, best, options);
 }
 
+void explain_machine(const PlanRequest& request, const Plan& plan, const PlanOptions& options,
+                     Explanation& result) {
+  const PlannedLayout& best = plan.layouts.front();
+  result.device_bytes = request.machine_bytes();
+  if (plan.rejected.at(static_cast<std::size_t>(PlanRule::kProgram)) > 0)
+    result.changes.push_back(
+        what_if("any amount of memory", with_memory(request, 1e18), best, options));
+  result.changes.push_back(
+      what_if("twice the global batch", with_batch(request, 2), best, options));
+  result.binding = largest_term(best);
+}
+
 std::string binding_of(const Explanation& explanation, const PlannedLayout& best) {
   const WhatIf& memory = explanation.changes.front();
   const WhatIf& network = explanation.changes[2];
@@ -93,6 +105,14 @@ std::string binding_of(const Explanation& explanation, const PlannedLayout& best
 }
 
 }  // namespace
+
+std::string largest_term(const PlannedLayout& planned) {
+  const Waterfall terms = waterfall(planned, planned);
+  const auto largest = std::max_element(
+      terms.begin(), terms.end(), [](const auto& a, const auto& b) { return a.from < b.from; });
+  return fmt::format("{}: {:.0f} % of the step", largest->name,
+                     100 * largest->from / planned.step_seconds());
+}
 
 Waterfall waterfall(const PlannedLayout& from, const PlannedLayout& to) {
   Waterfall terms;
@@ -134,6 +154,10 @@ Explanation explain(const PlanRequest& request, const Plan& plan, const PlanOpti
   result.device_bytes = request.cluster.device.memory_bytes;
   result.fixed_bytes = best.estimate.overhead_bytes;
   result.most_replicas = std::min<std::int64_t>(request.devices, request.global_batch);
+  if (request.cluster.is_cpu) {
+    explain_machine(request, plan, options, result);
+    return result;
+  }
   PlanOptions closed_form = options;
   closed_form.reprice = {};
   result.changes = {

@@ -24,6 +24,9 @@ using Waterfall = std::vector<WaterfallTerm>;
 /// One line: what `other` takes longer for than `best`, largest first.
 [[nodiscard]] std::string why_slower(const PlannedLayout& best, const PlannedLayout& other);
 
+/// What takes most of a step, and its share.
+[[nodiscard]] std::string largest_term(const PlannedLayout& planned);
+
 /// The same request with something changed.
 struct WhatIf {
   std::string change;
@@ -35,14 +38,16 @@ struct Explanation {
   // Does it fit?
   double whole_state_bytes = 0;  ///< parameters, gradients, optimizer of all layers
   double sequence_bytes = 0;     ///< what one sequence keeps for the backward pass, all layers
-  double device_bytes = 0;       ///< that a device has
+  double device_bytes = 0;       ///< that a device has; of a calibrated machine: all its memory
   double fixed_bytes = 0;        ///< outside of what is planned: context, communicators
   // Does it reach the global batch?
   std::int64_t most_replicas = 0;  ///< dp that the batch and the devices allow
   // Is it fastest?
   std::optional<WhatIf> tp_outside = {};  ///< the least tp that leaves a node
-  std::vector<WhatIf> changes;            ///< unlimited memory, 1 GiB more, network x 2, batch x 2
-  std::string binding;                    ///< what holds the best layout back
+  /// Unlimited memory, 1 GiB more, network x 2, batch x 2. On a calibrated machine unlimited memory
+  /// where it refused a layout, and batch x 2.
+  std::vector<WhatIf> changes;
+  std::string binding;  ///< what holds the best layout back
 };
 
 /// `plan` has a layout. Searches again for each change.

@@ -54,11 +54,11 @@ void check_trireme(const PlanRequest& request) {
 }  // namespace
 
 void check_request(const PlanRequest& request) {
-  if (request.cluster.is_cpu) {
+  if (request.cluster.is_cpu && !request.is_for_trireme()) {
     throw UsageError(fmt::format(
-        "[plan] cluster = {}: a calibrated machine, whose layouts are priced one by one; must be a "
-        "cluster of devices; use trireme simulate CONFIG --cluster FILE",
-        request.cluster.name));
+        "[plan] framework = {} with cluster = {}: a calibrated machine has prices of Trireme's own "
+        "programs alone; use framework = trireme",
+        request.profile.name, request.cluster.name));
   }
   check_counts(request);
   check_schedule(request);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/base/dtype.h"
 #include "trireme/cost/cluster.h"
 #include "trireme/cost/profile.h"
 #include "trireme/cost/workload.h"
@@ -31,6 +32,15 @@ struct PlanLimits {
   std::int64_t max_micro_batch = 0;
 };
 
+/// What the trainer is told beside what is searched; it counts on a calibrated machine alone.
+struct TrainerChoices {
+  int threads_per_rank = 0;  ///< 0 = cores / ranks, at least 1
+  double bucket_mib = Layout{}.bucket_mib;
+  CpComm cp_comm = Layout{}.cp_comm;
+  DType reduce = DType::kF32;  ///< in which gradients travel
+  bool decay_norms = false;
+};
+
 struct PlanRequest {
   std::string model_name;
   ModelShape model;
@@ -42,16 +52,23 @@ struct PlanRequest {
   std::int64_t global_batch = 1;
   ComputePrecision precision = ComputePrecision::kBf16;
   PlanLimits limits = {};
+  bool takes_fewer = false;  ///< on a calibrated machine: any number of ranks up to `devices`
+  TrainerChoices trainer = {};
 
   /// The layout must be one that `trireme train` takes.
   [[nodiscard]] bool is_for_trireme() const { return profile.name == "trireme"; }
+  /// That ranks of a calibrated machine share.
+  [[nodiscard]] double machine_bytes() const {
+    return cluster.device.memory_bytes * cluster.node_devices;
+  }
   [[nodiscard]] int nodes() const {
     return (devices + cluster.node_devices - 1) / cluster.node_devices;
   }
 };
 
 /// Throws UsageError naming field, value, rule and remedy for numbers out of range, for a schedule
-/// that the framework does not have, and for what Trireme does not train.
+/// that the framework does not have, for what Trireme does not train, and for another framework on
+/// a calibrated machine.
 void check_request(const PlanRequest& request);
 
 }  // namespace trireme

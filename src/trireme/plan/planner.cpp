@@ -7,6 +7,7 @@
 #include "trireme/cost/kernels.h"
 #include "trireme/cost/memory.h"
 #include "trireme/cost/stages.h"
+#include "trireme/plan/machine_plan.h"
 #include "trireme/plan/simulated_ranking.h"
 #include "trireme/simulate/schedule_clock.h"
 
@@ -109,6 +110,11 @@ double mfu_causal(const PlannedLayout& planned, const Cluster& cluster) {
   return mfu(planned, cluster, true);
 }
 
+double spare_bytes(const PlanRequest& request, const PlannedLayout& planned) {
+  return request.cluster.is_cpu ? request.machine_bytes() - planned.machine_bytes
+                                : request.cluster.device.memory_bytes - planned.needed_bytes;
+}
+
 PlannedLayout planned_layout(const PlanRequest& request, const Workload& workload) {
   PlannedLayout planned;
   planned.workload = workload;
@@ -125,6 +131,9 @@ PlannedLayout planned_layout(const PlanRequest& request, const Workload& workloa
 }
 
 Plan make_plan(const PlanRequest& request, const PlanOptions& options) {
+  if (request.cluster.is_cpu) {
+    return make_machine_plan(request, options, kPricingWorkPerCore * request.cluster.node_devices);
+  }
   const PlanSpace space(request);
   SearchResult found = search(space, options.control);
   Plan plan{.searched = found.searched,

@@ -27,14 +27,23 @@ struct PlannedLayout {
   double low_seconds = 0;          ///< a step lasts from here to `high_seconds` in 8 of 10 runs
   double high_seconds = 0;
 
+  // On a calibrated machine, whose ranks share cores and memory; 0 elsewhere.
+  int cores = 0;
+  int threads_per_rank = 0;
+  double machine_bytes = 0;  ///< that all ranks need together
+
   [[nodiscard]] double step_seconds() const { return estimate.seconds.total(); }
   [[nodiscard]] double tokens_per_second() const {
     return static_cast<double>(workload.batch.tokens_per_step()) / step_seconds();
   }
   [[nodiscard]] double tokens_per_second_per_device() const {
-    return tokens_per_second() / workload.layout.world();
+    return tokens_per_second() / (cores > 0 ? cores : workload.layout.world());
   }
 };
+
+/// What the layout leaves free: of its fullest device, or of a calibrated machine; negative where
+/// it does not fit.
+[[nodiscard]] double spare_bytes(const PlanRequest& request, const PlannedLayout& planned);
 
 /// Share of the peak that the model's FLOPs reach, with the full square of attention or half.
 [[nodiscard]] double mfu_full(const PlannedLayout& planned, const Cluster& cluster);
@@ -52,6 +61,7 @@ struct Plan {
   std::int64_t searched = 0;
   RuleCounts rejected{};
   std::int64_t num_fitting = 0;
+  std::int64_t not_priced = 0;                ///< on a calibrated machine: see machine_plan.h
   std::vector<PlannedLayout> layouts;         ///< best first
   std::vector<PlannedLayout> pareto;          ///< nothing else needs less memory and less time
   std::optional<PlannedLayout> nearest = {};  ///< where nothing fits: the least memory
@@ -66,6 +76,7 @@ struct PlanOptions {
 };
 
 /// `top` layouts: the best one of each (tp, cp, pp, dp) while there are such, then the next best.
+/// On a calibrated machine by make_machine_plan().
 [[nodiscard]] Plan make_plan(const PlanRequest& request, const PlanOptions& options);
 
 /// Of one layout; its memory in closed form.

@@ -1,17 +1,17 @@
 // Trireme's own layouts: taken by the trainer, with the memory of their programs.
+#include "trireme/plan/program_check.h"
+
 #include <algorithm>
 #include <numeric>
 
 #include "trireme/base/errors.h"
 #include "trireme/base/units.h"
-#include "trireme/plan/planner.h"
 #include "trireme/plan/program_memory.h"
 #include "trireme/program/pipeline.h"
 
 namespace trireme {
-namespace {
 
-StageKinds kinds_of(const KindBytes& bytes) {
+StageKinds stage_kinds(const KindBytes& bytes) {
   StageKinds kinds;
   for (int i = 0; i < kNumMemoryKinds; ++i) {
     kinds.push_back({memory_kind_name(static_cast<MemoryKind>(i)),
@@ -30,17 +30,20 @@ bool is_taken_by_trainer(const ModelSpec& spec, const Workload& workload) {
   }
 }
 
-}  // namespace
+BuildRequest build_request(const PlanRequest& request, const Workload& workload) {
+  return {.spec = *request.spec,
+          .layout = workload.layout,
+          .batch = workload.batch,
+          .decay_norms = request.trainer.decay_norms,
+          .compute = request.precision == ComputePrecision::kFp32 ? DType::kF32 : DType::kBf16,
+          .reduce = request.trainer.reduce};
+}
 
 std::optional<PlanRule> check_program(const PlanRequest& request, PlannedLayout& planned) {
   if (!request.is_for_trireme() || !request.spec) return std::nullopt;
   const Workload& workload = planned.workload;
   if (!is_taken_by_trainer(*request.spec, workload)) return PlanRule::kTrainer;
-  const DType compute = request.precision == ComputePrecision::kFp32 ? DType::kF32 : DType::kBf16;
-  const BuildRequest build{.spec = *request.spec,
-                           .layout = workload.layout,
-                           .batch = workload.batch,
-                           .compute = compute};
+  const BuildRequest build = build_request(request, workload);
   const auto needed = [&](const KindBytes& bytes) {
     return static_cast<double>(std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0})) +
            planned.estimate.overhead_bytes;
@@ -54,7 +57,7 @@ std::optional<PlanRule> check_program(const PlanRequest& request, PlannedLayout&
   planned.is_from_program = true;
   const bool is_alone = workload.layout.pp == 1;
   for (const KindBytes& bytes : is_alone ? std::vector{largest} : stage_kind_bytes(build)) {
-    planned.stages.push_back(kinds_of(bytes));
+    planned.stages.push_back(stage_kinds(bytes));
     planned.needed_bytes = std::max(planned.needed_bytes, needed(bytes));
   }
   if (planned.needed_bytes > capacity) return PlanRule::kProgram;

@@ -88,7 +88,7 @@ std::string_view plan_rule_text(PlanRule rule) {
       "with sequence parallelism tp divides micro-batch x length / cp",
       "the fullest rank fits its device",
       "the trainer takes the layout",
-      "the placed program fits its device"};
+      "the placed programs fit"};
   return kTexts.at(static_cast<std::size_t>(rule));
 }
 
@@ -159,9 +159,11 @@ std::uint64_t PlanSpace::count_of(const Degrees& degrees) const {
 /// Through the layouts of some degrees: schedule, micro-batch, ZeRO stage, recomputation, sp.
 class PlanSpace::Walk {
  public:
-  Walk(const PlanSpace& space, std::size_t degrees_index)
+  /// With `visit` layouts are shown to it, else priced.
+  Walk(const PlanSpace& space, std::size_t degrees_index, const Visit* visit = nullptr)
       : space_(space),
         request_(space.request_),
+        visit_(visit),
         framework_(framework_rules(space.request_.profile.name)),
         degrees_(space.degrees_[degrees_index]),
         choices_(space.choices_of(degrees_)),
@@ -174,6 +176,8 @@ class PlanSpace::Walk {
     layout.cp = degrees_.cp;
     layout.pp = degrees_.pp;
     layout.dp = degrees_.dp;
+    layout.bucket_mib = request_.trainer.bucket_mib;
+    layout.cp_comm = request_.trainer.cp_comm;
   }
 
   Searched run();
@@ -199,6 +203,7 @@ class PlanSpace::Walk {
 
   const PlanSpace& space_;
   const PlanRequest& request_;
+  const Visit* visit_;
   const FrameworkRules& framework_;
   Degrees degrees_;
   Choices choices_;
@@ -261,7 +266,7 @@ PlanSpace::Searched PlanSpace::Walk::run() {
       reject(*rule, of_schedule);
       continue;
     }
-    shares_ = stage_shares(workload_, request_.profile.split);
+    if (visit_ == nullptr) shares_ = stage_shares(workload_, request_.profile.split);
     for (const std::int64_t micro_batch : space_.micro_batches_) {
       workload_.batch.micro_batch = micro_batch;
       if (const auto rule = broken_by_batch()) {
@@ -302,6 +307,7 @@ void PlanSpace::Walk::run_shards() {
 }
 
 void PlanSpace::Walk::price() {
+  if (visit_ != nullptr) return (*visit_)(number_++, workload_);
   const Cluster& cluster = request_.cluster;
   const Estimate memory = estimate_memory(workload_, cluster, request_.profile, shares_);
   PricedLayout priced{.number = number_, .needed_bytes = memory.needed_bytes};
@@ -339,6 +345,10 @@ Workload PlanSpace::layout_of(std::uint64_t number) const {
 
 PlanSpace::Searched PlanSpace::search(std::size_t degrees_index) const {
   return Walk(*this, degrees_index).run();
+}
+
+RuleCounts PlanSpace::list(std::size_t degrees_index, const Visit& visit) const {
+  return Walk(*this, degrees_index, &visit).run().rejected;
 }
 
 namespace {

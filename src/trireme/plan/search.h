@@ -25,7 +25,7 @@ enum class PlanRule : std::uint8_t {
   kSequence,      ///< with sp, tp divides micro-batch x length / cp
   kMemory,        ///< the fullest rank fits its device, in closed form
   kTrainer,       ///< `trireme train` takes it
-  kProgram,       ///< the placed program fits the device
+  kProgram,       ///< the placed programs fit the device, or the calibrated machine
 };
 inline constexpr std::size_t kNumPlanRules = 11;
 [[nodiscard]] std::string_view plan_rule_text(PlanRule rule);
@@ -64,6 +64,12 @@ class PlanSpace {
   };
   /// Goes through all layouts of the degrees with this index.
   [[nodiscard]] Searched search(std::size_t degrees_index) const;
+
+  /// Told the number and the layout.
+  using Visit = std::function<void(std::uint64_t, const Workload&)>;
+  /// Shows the layouts of the degrees with this index that all rules but memory's leave, in their
+  /// order and without a price; returns what the rules refuse.
+  [[nodiscard]] RuleCounts list(std::size_t degrees_index, const Visit& visit) const;
 
  private:
   struct Schedule {

@@ -41,6 +41,24 @@ TEST(Search, ALayoutOfItsNumberIsTheOneThatWasPriced) {
   }
 }
 
+TEST(Search, ListsWhatTheRulesLeaveWithUnlimitedMemory) {
+  PlanRequest request = plan_request("llama-3-8b", 12, 24);
+  request.cluster.device.memory_bytes = 1e18;
+  const PlanSpace space(request);
+  const SearchResult result = search(space, {});
+  std::vector<std::uint64_t> priced, listed;
+  for (const PricedLayout& each : result.fitting) priced.push_back(each.number);
+  RuleCounts rejected{};
+  for (std::size_t i = 0; i < space.degrees().size(); ++i) {
+    const RuleCounts of_degrees =
+        space.list(i, [&](std::uint64_t number, const Workload&) { listed.push_back(number); });
+    for (std::size_t rule = 0; rule < kNumPlanRules; ++rule)
+      rejected.at(rule) += of_degrees.at(rule);
+  }
+  EXPECT_EQ(listed, priced);
+  EXPECT_EQ(rejected, result.rejected);
+}
+
 TEST(Search, IsTheSameWithAnyNumberOfThreads) {
   const PlanRequest request = plan_request("llama-3-8b", 24, 48);
   const PlanSpace space(request);

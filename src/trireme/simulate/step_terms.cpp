@@ -71,4 +71,19 @@ StepSeconds step_terms(const Program& program, const std::vector<OpTime>& times,
   return seconds;
 }
 
+std::size_t busiest_rank(const CoreClock& clock) {
+  return static_cast<std::size_t>(std::max_element(clock.busy.begin(), clock.busy.end()) -
+                                  clock.busy.begin());
+}
+
+StepSeconds step_terms(const StepSimulation& simulation) {
+  const CoreClock& clock = simulation.clock;
+  double last_end = 0;
+  for (const std::vector<OpTime>& times : clock.times) {
+    for (const OpTime& time : times) last_end = std::max(last_end, time.end);
+  }
+  const std::size_t rank = busiest_rank(clock);
+  return step_terms(simulation.programs[rank], clock.times[rank], last_end, clock.makespan);
+}
+
 }  // namespace trireme

@@ -6,6 +6,7 @@
 #include "trireme/cost/estimate.h"
 #include "trireme/program/program.h"
 #include "trireme/simulate/core_clock.h"
+#include "trireme/simulate/step_simulation.h"
 
 namespace trireme {
 
@@ -15,5 +16,11 @@ namespace trireme {
 /// instruction of all ranks, which ends at `last_end`.
 [[nodiscard]] StepSeconds step_terms(const Program& program, const std::vector<OpTime>& times,
                                      double last_end, double makespan);
+
+/// Index of the rank that computes longest.
+[[nodiscard]] std::size_t busiest_rank(const CoreClock& clock);
+
+/// Of that rank.
+[[nodiscard]] StepSeconds step_terms(const StepSimulation& simulation);
 
 }  // namespace trireme

@@ -1,18 +1,17 @@
-#include "trireme/train/layout_price.h"
+#include "trireme/train/run_plan.h"
 
 #include <gtest/gtest.h>
 
-#include "trireme/base/errors.h"
 #include "trireme/program/test_programs.h"
+#include "trireme/simulate/layout_price.h"
 #include "trireme/simulate/test_machine.h"
-#include "trireme/train/run_plan.h"
 
 namespace trireme {
 namespace {
 
 constexpr Batch kBatch{.seq = 8, .micro_batch = 1, .global_batch = 8};
 
-TEST(LayoutPrice, MemoryIsWhatTheTrainerAllocates) {
+TEST(RunPlan, MemoryIsWhatItsLayoutIsPricedWith) {
   for (const Layout& layout :
        {Layout{}, Layout{.dp = 2, .zero = 3}, Layout{.pp = 2, .schedule = "zb-h1"}}) {
     SCOPED_TRACE(layout_text(layout, kBatch));
@@ -28,12 +27,6 @@ TEST(LayoutPrice, MemoryIsWhatTheTrainerAllocates) {
     for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank)
       EXPECT_EQ(price.arena_bytes[rank], plan.ranks[rank].placement.arena_bytes);
   }
-}
-
-TEST(LayoutPrice, APublishedClusterIsRefused) {
-  EXPECT_THROW(
-      static_cast<void>(price_layout(small_request({}, kBatch), 1, read_cluster("h100-dgx"))),
-      UsageError);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "trireme/train/layout_price.h"
+#include "trireme/simulate/layout_price.h"
 
 #include <utility>
 

@@ -1,0 +1,182 @@
+#include "trireme/plan/machine_plan.h"
+
+#include <algorithm>
+#include <atomic>
+#include <limits>
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "trireme/base/errors.h"
+#include "trireme/base/test_files.h"
+#include "trireme/plan/explain.h"
+#include "trireme/plan/program_check.h"
+#include "trireme/simulate/layout_price.h"
+#include "trireme/simulate/test_machine.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kMilliseconds = 1e-3;
+
+/// Two cores on which every kernel and transfer takes a millisecond.
+PlanRequest machine_request() {
+  PlanRequest request{.model_name = "small",
+                      .model = {},
+                      .spec = resolved({.layers = 2,
+                                        .hidden = 16,
+                                        .heads = 4,
+                                        .kv_heads = 2,
+                                        .ffn = 24,
+                                        .vocab = 32,
+                                        .max_seq = 16}),
+                      .cluster = even_machine(kMilliseconds),
+                      .profile = {},
+                      .devices = 2,
+                      .seq = 8,
+                      .global_batch = 4,
+                      .precision = ComputePrecision::kFp32,
+                      .limits = {.recompute = Recompute::kNone}};
+  request.model = shape_of(*request.spec);
+  request.cluster.device.memory_bytes = 1e9;
+  request.profile = read_profile("trireme", request.cluster);
+  return request;
+}
+
+std::int64_t counted(const Plan& plan) {
+  return std::accumulate(plan.rejected.begin(), plan.rejected.end(),
+                         plan.num_fitting + plan.not_priced);
+}
+
+TEST(MachinePlan, OffersTheFastestOfAllLayouts) {
+  const PlanRequest request = machine_request();
+  const PlanSpace space(request);
+  double least_seconds = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < space.degrees().size(); ++i) {
+    static_cast<void>(space.list(i, [&](std::uint64_t, const Workload& workload) {
+      const ProgramPrice price = price_layout(build_request(request, workload), 1, request.cluster);
+      least_seconds = std::min(least_seconds, price.step_seconds);
+    }));
+  }
+  const Plan plan = make_plan(request, {});
+  ASSERT_FALSE(plan.layouts.empty());
+  EXPECT_EQ(plan.not_priced, 0);
+  // The sum of the step's terms against the clock.
+  EXPECT_NEAR(plan.layouts.front().step_seconds(), least_seconds, 1e-12);
+}
+
+TEST(MachinePlan, CountsAddUpToWhatWasSearched) {
+  const Plan plan = make_plan(machine_request(), {});
+  EXPECT_GT(plan.searched, 30);
+  EXPECT_EQ(counted(plan), plan.searched);
+}
+
+TEST(MachinePlan, IsTheSameWithAnyNumberOfThreads) {
+  const Plan one = make_plan(machine_request(), {.control = {.threads = 1}});
+  const Plan three = make_plan(machine_request(), {.control = {.threads = 3}});
+  ASSERT_EQ(one.layouts.size(), three.layouts.size());
+  for (std::size_t i = 0; i < one.layouts.size(); ++i) {
+    EXPECT_EQ(one.layouts[i].workload.layout, three.layouts[i].workload.layout);
+    EXPECT_EQ(one.layouts[i].workload.batch, three.layouts[i].workload.batch);
+  }
+}
+
+TEST(MachinePlan, FewerRanksHaveMoreThreads) {
+  PlanRequest request = machine_request();
+  request.takes_fewer = true;
+  const Plan plan = make_plan(request, {.top = 100});
+  const auto alone =
+      std::find_if(plan.layouts.begin(), plan.layouts.end(),
+                   [](const PlannedLayout& each) { return each.workload.layout.world() == 1; });
+  ASSERT_NE(alone, plan.layouts.end());
+  EXPECT_EQ(alone->threads_per_rank, 2);
+  EXPECT_EQ(plan.layouts.front().threads_per_rank * plan.layouts.front().workload.layout.world(),
+            2);
+}
+
+TEST(MachinePlan, MoreRanksThanCoresHaveAThreadEach) {
+  PlanRequest request = machine_request();
+  request.devices = 4;
+  const Plan plan = make_plan(request, {.top = 1});
+  ASSERT_EQ(plan.layouts.size(), 1U);
+  EXPECT_EQ(plan.layouts.front().threads_per_rank, 1);
+  EXPECT_EQ(plan.layouts.front().workload.layout.world(), 4);
+}
+
+TEST(MachinePlan, MemoryIsThatOfAllRanksTogether) {
+  const PlanRequest request = machine_request();
+  const PlannedLayout best = make_plan(request, {.top = 1}).layouts.at(0);
+  const ProgramPrice price =
+      price_layout(build_request(request, best.workload), 1, request.cluster);
+  EXPECT_EQ(best.machine_bytes,
+            std::accumulate(price.arena_bytes.begin(), price.arena_bytes.end(), 0.0));
+  EXPECT_EQ(best.needed_bytes,
+            *std::max_element(price.arena_bytes.begin(), price.arena_bytes.end()));
+}
+
+TEST(MachinePlan, WhereNothingFitsTheNearestIsNamed) {
+  PlanRequest request = machine_request();
+  request.cluster.device.memory_bytes = 1000;
+  const Plan plan = make_plan(request, {});
+  EXPECT_TRUE(plan.layouts.empty());
+  ASSERT_TRUE(plan.nearest.has_value());
+  EXPECT_EQ(spare_bytes(request, *plan.nearest), 2000 - plan.nearest->machine_bytes);
+  EXPECT_GT(plan.rejected.at(static_cast<std::size_t>(PlanRule::kProgram)), 0);
+}
+
+TEST(MachinePlan, WithLittleWorkTheRestIsCountedAsNotPriced) {
+  const PlanRequest request = machine_request();
+  const Plan plan = make_machine_plan(request, {}, 100);
+  EXPECT_FALSE(plan.layouts.empty());
+  EXPECT_GT(plan.not_priced, 0);
+  EXPECT_EQ(counted(plan), plan.searched);
+}
+
+TEST(MachinePlan, AThirdOfTheWorkFindsTheSameBest) {
+  const PlanRequest request = machine_request();
+  const PlanSpace space(request);
+  double work = 0;
+  for (std::size_t i = 0; i < space.degrees().size(); ++i) {
+    static_cast<void>(space.list(
+        i, [&](std::uint64_t, const Workload& workload) { work += pricing_work(workload); }));
+  }
+  const Plan all = make_plan(request, {.top = 1});
+  const Plan some = make_machine_plan(request, {.top = 1}, work / 3);
+  EXPECT_GT(some.not_priced, 0);
+  EXPECT_EQ(some.layouts.at(0).workload.layout, all.layouts.at(0).workload.layout);
+}
+
+TEST(MachinePlan, ASignalEndsIt) {
+  std::atomic<int> signal{2};
+  const Plan plan = make_plan(machine_request(), {.control = {.stop = &signal}});
+  EXPECT_TRUE(plan.is_stopped);
+  EXPECT_EQ(plan.num_fitting, 0);
+  EXPECT_GT(plan.not_priced, 0);
+}
+
+TEST(MachinePlan, KeepsWhatIsNotSearched) {
+  PlanRequest request = machine_request();
+  request.trainer = {.threads_per_rank = 2, .bucket_mib = 3};
+  const PlannedLayout best = make_plan(request, {.top = 1}).layouts.at(0);
+  EXPECT_EQ(best.threads_per_rank, 2);
+  EXPECT_EQ(best.workload.layout.bucket_mib, 3);
+}
+
+TEST(MachinePlan, AnotherFrameworkIsRefused) {
+  PlanRequest request = machine_request();
+  request.profile = read_profile("nanotron", request.cluster);
+  EXPECT_THROW(check_request(request), UsageError);
+}
+
+TEST(MachinePlan, IsExplained) {
+  const PlanRequest request = machine_request();
+  const Plan plan = make_plan(request, {});
+  const Explanation why = explain(request, plan, {});
+  ASSERT_EQ(why.changes.size(), 1U);
+  EXPECT_EQ(why.changes[0].change, "twice the global batch");
+  EXPECT_EQ(why.device_bytes, 2e9);
+  EXPECT_CONTAINS(why.binding, "compute: ");
+}
+
+}  // namespace
+}  // namespace trireme
