@@ -95,6 +95,17 @@ PlanRequest plan_request(const TrainConfig& config, Cluster cluster, bool keeps_
   return request;
 }
 
+std::string chosen_text(const Plan& plan) {
+  const std::size_t chosen = steadiest(plan);
+  if (chosen == 0) return "chosen  1\n";
+  return fmt::format(
+      "chosen  {}: its ranks meet {} times a step, those of 1 {} times, and predictions are wrong "
+      "by "
+      "{:.1f} %\n",
+      chosen + 1, format_count(plan.layouts[chosen].meetings),
+      format_count(plan.layouts.front().meetings), 100 * kMedianStepError);
+}
+
 std::string offered_text(const PlanRequest& request, const Plan& plan) {
   std::string text = fmt::format(
       "plan    {} layouts of 1 to {} ranks on {} cores ({}) were priced{}; the best of each cut\n",
@@ -114,7 +125,7 @@ std::string offered_text(const PlanRequest& request, const Plan& plan) {
                     number == 1 ? "has " + largest_term(best) : "is " + why_slower(best, each)));
   }
   return text + text_table({"#", "step ms", "ranks x threads", "layout"}, rows) +
-         fmt::format("why     {}\n", fmt::join(reasons, "; "));
+         fmt::format("why     {}\n", fmt::join(reasons, "; ")) + chosen_text(plan);
 }
 
 /// Told where the file's machine is not the one that trains.
@@ -147,7 +158,7 @@ std::optional<AutoLayout> planned(const TrainConfig& config, const PlanRequest& 
     throw UsageError(
         fmt::format("[layout] auto: no layout: {}", impossible_because(request, plan)));
   }
-  const PlannedLayout& best = plan.layouts.front();
+  const PlannedLayout& best = plan.layouts[steadiest(plan)];
   AutoLayout result{
       .config = config, .text = offered_text(request, plan), .step_seconds = best.step_seconds()};
   result.config.layout = best.workload.layout;

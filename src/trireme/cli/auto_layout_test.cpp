@@ -90,6 +90,7 @@ TEST_F(AutoLayoutTest, DryRunSaysWhatItChoseAndWhy) {
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_CONTAINS(result.out, "layouts of 1 to 2 ranks on 2 cores (machine.toml)");
   EXPECT_CONTAINS(result.out, "why     1 has compute: ");
+  EXPECT_CONTAINS(result.out, "chosen  ");
   EXPECT_CONTAINS(result.out, "verified: V1 ");
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "runs"));
 }

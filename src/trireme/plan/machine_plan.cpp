@@ -308,6 +308,14 @@ std::vector<std::size_t> selected(const MachineSearch& search,
   return result;
 }
 
+std::int64_t meetings_of(const Program& program) {
+  std::int64_t meetings = 0;
+  for_each_instruction(program, [&](const Call&, int, const Instruction& instruction, int) {
+    if (instruction.comm && transfer_call(program, instruction).ranks >= 2) ++meetings;
+  });
+  return meetings;
+}
+
 /// Arena of each rank of the pipeline, of its fullest rank.
 void add_memory(const StepSimulation& simulation, PlannedLayout& planned) {
   const Layout& layout = planned.workload.layout;
@@ -342,8 +350,21 @@ PlannedLayout machine_layout(const PlanRequest& request, const Workload& workloa
   const StepSimulation simulation =
       simulate_ranks(build_request(request, workload), planned.threads_per_rank, request.cluster);
   planned.estimate.seconds = step_terms(simulation);
+  for (const Program& program : simulation.programs)
+    planned.meetings = std::max(planned.meetings, meetings_of(program));
   add_memory(simulation, planned);
   return planned;
+}
+
+std::size_t steadiest(const Plan& plan) {
+  TRI_CHECK(!plan.layouts.empty());
+  const double most = plan.layouts.front().step_seconds() * (1 + kMedianStepError);
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < plan.layouts.size(); ++i) {
+    const PlannedLayout& each = plan.layouts[i];
+    if (each.step_seconds() < most && each.meetings < plan.layouts[best].meetings) best = i;
+  }
+  return best;
 }
 
 Plan make_machine_plan(const PlanRequest& request, const PlanOptions& options, double most_work) {

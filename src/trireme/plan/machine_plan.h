@@ -23,6 +23,14 @@ inline constexpr double kPricingWorkPerCore = 10'000;
 [[nodiscard]] Plan make_machine_plan(const PlanRequest& request, const PlanOptions& options,
                                      double most_work);
 
+/// Index in `plan.layouts`, which has some: the fastest, or, of those that are slower by less than
+/// predictions of steps are wrong, the one whose ranks meet least often. Each meeting can wait for
+/// a thread that has lost its core, which has no price.
+[[nodiscard]] std::size_t steadiest(const Plan& plan);
+
+/// Median error of predicted steps (docs/calibrate.md).
+inline constexpr double kMedianStepError = 0.057;
+
 /// One layout, priced likewise.
 [[nodiscard]] PlannedLayout machine_layout(const PlanRequest& request, const Workload& workload);
 

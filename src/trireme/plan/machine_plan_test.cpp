@@ -146,6 +146,36 @@ TEST(MachinePlan, AThirdOfTheWorkFindsTheSameBest) {
   EXPECT_EQ(some.layouts.at(0).workload.layout, all.layouts.at(0).workload.layout);
 }
 
+Plan three_layouts(double second_seconds) {
+  Plan plan;
+  plan.layouts.resize(3);
+  plan.layouts[0].estimate.seconds.compute = 1;
+  plan.layouts[0].meetings = 200;
+  plan.layouts[1].estimate.seconds.compute = second_seconds;
+  plan.layouts[1].meetings = 40;
+  plan.layouts[2].estimate.seconds.compute = 2;
+  return plan;
+}
+
+TEST(Steadiest, HasTheFewestMeetingsOfThoseThatPredictionsDoNotTellApart) {
+  EXPECT_EQ(steadiest(three_layouts(1.05)), 1U);
+}
+
+TEST(Steadiest, IsTheFastestWhereItLeadsByMore) {
+  EXPECT_EQ(steadiest(three_layouts(1.06)), 0U);
+}
+
+TEST(MachinePlan, ReplicasThatReduceOnceMeetLessOftenThanTensorParallelRanks) {
+  const PlanRequest request = machine_request();
+  Workload workload{.model = request.model,
+                    .layout = {.dp = 2},
+                    .batch = {.seq = 8, .micro_batch = 1, .global_batch = 4},
+                    .precision = request.precision};
+  const std::int64_t replicas = machine_layout(request, workload).meetings;
+  workload.layout = {.tp = 2};
+  EXPECT_LT(replicas, machine_layout(request, workload).meetings);
+}
+
 TEST(MachinePlan, ASignalEndsIt) {
   std::atomic<int> signal{2};
   const Plan plan = make_plan(machine_request(), {.control = {.stop = &signal}});

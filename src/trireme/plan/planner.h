@@ -30,7 +30,8 @@ struct PlannedLayout {
   // On a calibrated machine, whose ranks share cores and memory; 0 elsewhere.
   int cores = 0;
   int threads_per_rank = 0;
-  double machine_bytes = 0;  ///< that all ranks need together
+  double machine_bytes = 0;   ///< that all ranks need together
+  std::int64_t meetings = 0;  ///< messages and collectives of a step, of the rank that has most
 
   [[nodiscard]] double step_seconds() const { return estimate.seconds.total(); }
   [[nodiscard]] double tokens_per_second() const {
