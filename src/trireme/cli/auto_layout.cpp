@@ -100,8 +100,7 @@ std::string chosen_text(const Plan& plan) {
   if (chosen == 0) return "chosen  1\n";
   return fmt::format(
       "chosen  {}: its ranks meet {} times a step, those of 1 {} times, and predictions are wrong "
-      "by "
-      "{:.1f} %\n",
+      "by {:.1f} %\n",
       chosen + 1, format_count(plan.layouts[chosen].meetings),
       format_count(plan.layouts.front().meetings), 100 * kMedianStepError);
 }
@@ -109,8 +108,9 @@ std::string chosen_text(const Plan& plan) {
 std::string offered_text(const PlanRequest& request, const Plan& plan) {
   std::string text = fmt::format(
       "plan    {} layouts of 1 to {} ranks on {} cores ({}) were priced{}; the best of each cut\n",
-      format_count(plan.num_fitting), request.devices, request.cluster.node_devices,
-      request.cluster.file.name,
+      format_count(plan.num_fitting +
+                   plan.rejected.at(static_cast<std::size_t>(PlanRule::kProgram))),
+      request.devices, request.cluster.node_devices, request.cluster.file.name,
       plan.not_priced > 0 ? fmt::format(", {} were not", format_count(plan.not_priced)) : "");
   const PlannedLayout& best = plan.layouts.front();
   std::vector<std::vector<std::string>> rows;
@@ -175,10 +175,10 @@ std::optional<TrainConfig> continued(TrainConfig config, const AutoLayoutArgumen
   if (config.checkpoint.resume == "never" || !fs::exists(folder / "config.toml", error) ||
       !fs::exists(folder / "checkpoints" / "latest", error))
     return std::nullopt;
-  const TrainConfig before = load_config(folder / "config.toml");
-  config.layout = before.layout;
-  if (!arguments.keeps_micro_batch) config.batch.micro_batch = before.batch.micro_batch;
-  try {
+  try {  // what cannot be read, or does not fit, is planned anew: any layout resumes
+    const TrainConfig before = load_config(folder / "config.toml");
+    config.layout = before.layout;
+    if (!arguments.keeps_micro_batch) config.batch.micro_batch = before.batch.micro_batch;
     return checked(std::move(config));
   } catch (const UsageError&) {
     return std::nullopt;

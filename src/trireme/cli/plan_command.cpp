@@ -2,9 +2,11 @@
 #include <CLI/CLI.hpp>
 #include <array>
 #include <charconv>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -161,6 +163,20 @@ std::string answer_text(const PlanRequest& request, const Answer& answer,
   return text;
 }
 
+/// Before the search, so that nothing is lost.
+void check_page(const std::string& path, const Cluster& cluster) {
+  if (cluster.is_cpu) {
+    refuse("--html", path,
+           "a page is drawn for clusters of devices; for a calibrated machine use trireme simulate "
+           "CONFIG --cluster FILE --html PAGE");
+  }
+  const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error) || !std::filesystem::is_directory(folder, error))
+    refuse("--html", path,
+           "must be a file in a folder that exists; make the folder or name another");
+}
+
 void write_page(const std::string& path, const PlanRequest& request, const Answer& answer,
                 const PlanQuestions& questions, const Session& session) {
   if (answer.plan.layouts.empty())
@@ -186,6 +202,7 @@ void run_plan(const PlanArguments& arguments, Session& session) {
   PlanRequest request = request_of(arguments, arguments.model);
   request.devices = devices_of(arguments, request.cluster);
   check_request(request);
+  if (!arguments.html.empty()) check_page(arguments.html, request.cluster);
   const PlanQuestions questions = questions_of(arguments);
   const auto target = arguments.emit.empty()
                           ? std::nullopt

@@ -194,8 +194,7 @@ std::string counts_text(const Plan& plan) {
   }
   if (plan.not_priced > 0) {
     text += fmt::format("  {:>12} were not priced: {}\n", format_count(plan.not_priced),
-                        plan.is_stopped ? "it was stopped"
-                                        : "they differ in two choices or more from the best found");
+                        plan.is_stopped ? "it was stopped" : "the limit of work was reached");
   }
   return text;
 }

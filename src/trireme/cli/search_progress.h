@@ -22,6 +22,7 @@ class SearchProgress {
   SearchProgress& operator=(const SearchProgress&) = delete;
 
   void show(std::size_t done, std::size_t total) {
+    if (total == 0) return;
     const std::size_t percent = 100 * done / total;
     if (!session_.is_terminal || percent == percent_) return;
     percent_ = percent;

@@ -287,6 +287,8 @@ void run_train(const TrainArguments& arguments, const std::vector<ConfigOverride
   };
   std::optional<AutoLayout> planned;
   if (arguments.layout == kAutoLayout) {
+    if (!arguments.is_dry_run)
+      static_cast<void>(make_run_folder(config));  // refused before a minute of measuring
     planned = planned_layout(config, arguments, overrides, signals(), session);
     if (!planned) {
       session.note("stopped before it trained");

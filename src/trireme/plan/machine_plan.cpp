@@ -1,11 +1,10 @@
 #include "trireme/plan/machine_plan.h"
 
 #include <algorithm>
-#include <exception>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <set>
-#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -86,7 +85,7 @@ class MachineSearch {
   }
 
   void run() {
-    price(plainest(), most_work_ / 2);
+    price(plainest(), std::numeric_limits<double>::infinity());
     for (auto best = best_open(); best && has_work(); best = best_open()) {
       items_[*best].is_expanded = true;
       price(neighbours(*best), most_work_);
@@ -248,32 +247,13 @@ void MachineSearch::price(const std::vector<std::size_t>& wanted, double most_wo
     work_ += items_[i].work;
     batch.push_back(i);
   }
-  std::vector<std::exception_ptr> failures(batch.size());
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < batch.size() && !is_stopped(); i = next++) {
-      try {
-        price_item(items_[batch[i]]);
-      } catch (...) {
-        failures[i] = std::current_exception();
-      }
-    }
-  };
-  {
-    const auto wanted_threads = static_cast<std::size_t>(
-        std::max(1, control_.threads > 0 ? control_.threads
-                                         : narrow<int>(std::thread::hardware_concurrency())));
-    std::vector<std::jthread> helpers;
-    for (std::size_t i = 1; i < std::min(wanted_threads, batch.size()); ++i)
-      helpers.emplace_back(work);
-    work();
-  }
-  for (const std::exception_ptr& failure : failures) {
-    if (failure) std::rethrow_exception(failure);
-  }
+  SearchControl silent = control_;
+  silent.progress = {};
+  static_cast<void>(for_each_on_threads(
+      batch.size(), silent, [&] { return [&](std::size_t i) { price_item(items_[batch[i]]); }; }));
   if (control_.progress) {
-    control_.progress(static_cast<std::size_t>(work_),
-                      static_cast<std::size_t>(std::min(all_work_, most_work_)));
+    const double all = std::max(work_, std::min(all_work_, most_work_));
+    control_.progress(static_cast<std::size_t>(work_), static_cast<std::size_t>(all));
   }
 }
 
@@ -372,9 +352,11 @@ Plan make_machine_plan(const PlanRequest& request, const PlanOptions& options, d
   search.run();
   Plan plan = search.counts();
   const std::vector<std::size_t> ranked = search.ranked();
-  for (const std::size_t i : selected(search, ranked, options.top))
+  for (const std::size_t i : selected(search, ranked, options.top)) {
+    if (plan.is_stopped && !plan.layouts.empty()) break;
     plan.layouts.push_back(search.layout_of(i));
-  if (options.has_pareto) {
+  }
+  if (options.has_pareto && !plan.is_stopped) {
     double least_bytes = 0;
     for (const std::size_t i : ranked) {
       if (!plan.pareto.empty() && search.item(i).bytes >= least_bytes) continue;

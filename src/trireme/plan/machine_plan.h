@@ -8,16 +8,16 @@ namespace trireme {
 /// Work of pricing a layout: ranks x layers of each x (micro-batches + the update).
 [[nodiscard]] double pricing_work(const Workload& workload);
 
-/// What one plan may spend for each core of the machine, in that unit, by default: 3 to 9 s on a
-/// Zen 3 core, least for few ranks.
+/// What one plan may spend for each core of the machine, in that unit, by default, beside the
+/// plainest layout of each (tp, cp, pp, dp): 3 to 9 s on a Zen 3 core, least for few ranks.
 inline constexpr double kPricingWorkPerCore = 10'000;
 
 /// The layouts of `request.devices` ranks, or also of fewer, that the exact rules leave, each with
 /// cores / ranks threads a rank; no closed form is asked. Their programs are built, verified,
 /// placed (together they must fit into the machine's memory) and run on the clock. Where all of
-/// them are more than `most_work`: first the plainest layout of each (tp, cp, pp, dp), those before
-/// that leave fewer cores idle and have fewer ranks, up to half of the work; then always the
-/// layouts that differ in one choice from the best one whose neighbours are unknown; what is left
+/// them are more than `most_work`: the plainest layout of each (tp, cp, pp, dp), those before that
+/// leave fewer cores idle and have fewer ranks; then, while work is left, always the layouts that
+/// differ in one choice from the best one whose neighbours are unknown; what is left
 /// counts as `not_priced`. Without bands. The same with any number of threads. Throws UsageError
 /// for a cluster file that lacks what the programs need.
 [[nodiscard]] Plan make_machine_plan(const PlanRequest& request, const PlanOptions& options,

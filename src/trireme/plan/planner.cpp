@@ -97,7 +97,14 @@ std::vector<PlannedLayout> pareto_front(const PlanRequest& request, const PlanSp
     least_bytes = each.needed_bytes;
     front.push_back(planned_layout(request, space.layout_of(each.number)));
   }
-  return front;
+  // Beyond the layouts that were ranked by simulation, these are the first simulated ones.
+  std::stable_sort(front.begin(), front.end(), is_faster);
+  std::vector<PlannedLayout> kept;
+  for (PlannedLayout& each : front) {
+    if (kept.empty() || each.needed_bytes < kept.back().needed_bytes)
+      kept.push_back(std::move(each));
+  }
+  return kept;
 }
 
 }  // namespace

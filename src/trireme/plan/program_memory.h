@@ -25,8 +25,8 @@ namespace trireme {
                                                           std::int64_t workspace_bytes);
 
 /// A row as Trireme would run it on a cluster that it is not calibrated on: memory of its placed
-/// programs, time in closed form. Throws UsageError for a model family, a precision or a layout
-/// that Trireme does not train.
+/// programs, time as ScheduleClock has it. Throws UsageError for a model family, a precision or a
+/// layout that Trireme does not train.
 [[nodiscard]] Prediction predict_programs(const PricedCase& row, const Cluster& cluster,
                                           const Profile& profile);
 

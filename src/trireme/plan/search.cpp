@@ -1,6 +1,7 @@
 #include "trireme/plan/search.h"
 
 #include <algorithm>
+#include <exception>
 #include <limits>
 #include <mutex>
 #include <numeric>
@@ -376,11 +377,16 @@ bool for_each_on_threads(std::size_t count, const SearchControl& control,
       control.threads > 0 ? static_cast<std::size_t>(control.threads) : available;
   std::atomic<std::size_t> next{0};
   std::atomic<std::size_t> done{0};
+  std::vector<std::exception_ptr> failures(count);
   const auto is_stopped = [&] { return control.stop != nullptr && control.stop->load() != 0; };
   const auto work = [&](bool reports) {
     const std::function<void(std::size_t)> worker = make_worker();
     for (std::size_t i = next++; i < count && !is_stopped(); i = next++) {
-      worker(i);
+      try {
+        worker(i);
+      } catch (...) {
+        failures[i] = std::current_exception();
+      }
       ++done;
       if (reports && control.progress) control.progress(done.load(), count);
     }
@@ -391,6 +397,9 @@ bool for_each_on_threads(std::size_t count, const SearchControl& control,
       helpers.emplace_back([&] { work(false); });
     }
     work(true);
+  }
+  for (const std::exception_ptr& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
   }
   return done.load() == count;
 }

@@ -105,7 +105,7 @@ struct SearchControl {
 };
 
 /// Calls a worker for each of `count` numbers, on the control's threads, each with a worker of its
-/// own. False if the signal ended it before the last.
+/// own. False if the signal ended it before the last; throws what the first of them threw.
 [[nodiscard]] bool for_each_on_threads(
     std::size_t count, const SearchControl& control,
     const std::function<std::function<void(std::size_t)>()>& make_worker);

@@ -14,6 +14,7 @@ namespace {
 
 // Lengths are in pixels.
 constexpr double kMargin = kPictureMargin;
+constexpr double kLeastChange = 1e-9;  // of the step; less is rounding
 constexpr double kRowHeight = 24.0;
 constexpr double kRowGap = 6.0;
 constexpr double kFirstRow = 46.0;
@@ -129,7 +130,7 @@ std::string change_svg(const StepChange& change) {
   double at = change.from_seconds;
   add_step(change.from_name, at, fmt::format("{:.4g} s", at));
   for (const auto& [name, seconds] : change.changes) {
-    if (seconds == 0) continue;
+    if (std::abs(seconds) < kLeastChange * change.from_seconds) continue;
     body += svg_line("tick", scale.x(at), y - kRowGap, scale.x(at), y);
     add_row(name, at, at + seconds, fill_colour(seconds > 0 ? kLonger : kShorter),
             fmt::format("{}{} ms", seconds > 0 ? "+" : "-", milliseconds_text(std::abs(seconds))));

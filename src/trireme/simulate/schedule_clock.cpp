@@ -22,10 +22,13 @@ std::optional<ScheduleShape> shape_of(const std::string& name, int ranks, int ch
   const ScheduleShape shape{.ranks = ranks,
                             .chunks = kind->chunks != 0 ? kind->chunks : chunks,
                             .micro_batches = micro_batches};
-  constexpr std::int64_t kMostOps = std::int64_t{1} << 20;
-  const std::int64_t ops = std::int64_t{shape.ranks} * shape.chunks * shape.micro_batches;
+  constexpr std::int64_t kMostForwards = std::int64_t{1} << 16;
+  const std::int64_t forwards = std::int64_t{shape.ranks} * shape.chunks * shape.micro_batches;
+  const bool is_large =
+      std::max({shape.ranks, shape.chunks, shape.micro_batches}) > kMaxScheduleExtent ||
+      forwards > kMostForwards;
   const bool is_refused = kind->refusal != nullptr && !kind->refusal(shape).empty();
-  return is_refused || ops > kMostOps ? std::nullopt : std::optional(shape);
+  return is_refused || is_large ? std::nullopt : std::optional(shape);
 }
 
 /// Seconds of a stage's passes, by phase, and how much of them is messages.
@@ -187,7 +190,7 @@ std::optional<PipelineSeconds> ScheduleClock::pipeline_seconds(
   }
   const double idle_more = idle(*passes, more);
   const Passes* const fewer = passes_of(workload.layout, less);
-  TRI_CHECK(fewer != nullptr);
+  if (fewer == nullptr) return std::nullopt;
   result.idle = idle_more + (idle_more - idle(*fewer, less)) / (more - less) * (all - more);
   return result;
 }
@@ -195,6 +198,8 @@ std::optional<PipelineSeconds> ScheduleClock::pipeline_seconds(
 StepSeconds ScheduleClock::step_seconds(const Workload& workload, const Cluster& cluster,
                                         const Profile& profile,
                                         const std::vector<StageShare>& shares) {
+  constexpr std::size_t kMostKept = 32;
+  if (passes_.size() > kMostKept) passes_.clear();
   if (workload.layout.pp > 1) {
     const PassTimes times = pass_times(workload, cluster, profile);
     const auto pipeline =

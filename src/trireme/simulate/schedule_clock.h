@@ -14,15 +14,16 @@
 
 namespace trireme {
 
-/// Keeps the orders of the schedules that it has met. Not for several threads at once.
+/// Keeps the orders of some schedules that it has met. Not for several threads at once.
 class ScheduleClock {
  public:
   /// estimate() with the pipeline's time by the orders of its schedule (program/schedules) instead
   /// of a closed form: a pass of a stage begins when its rank is free and what it needs is there.
   /// Where the optimizer waits for all stages the step ends with the last pass; else
   /// (Profile::has_step_barrier) each rank goes on with the next step. More micro-batches than
-  /// fill the pipeline six times are extrapolated. Without a pipeline, for a schedule that does not
-  /// take the number of micro-batches, and for dualpipe: the closed form.
+  /// fill the pipeline six times are extrapolated, for interleaved schedules where they are a
+  /// multiple of the ranks. Without a pipeline, for a schedule that does not take the number of
+  /// micro-batches, for more than 65,536 forward passes, and for dualpipe: the closed form.
   [[nodiscard]] Estimate estimate(const Workload& workload, const Cluster& cluster,
                                   const Profile& profile);
   /// Of estimate(), the seconds; `shares` as stage_shares() gives them.

@@ -103,6 +103,17 @@ TEST(ScheduleClock, KeepsTheClosedFormForMicroBatchesThatTheScheduleDoesNotTake)
             estimate(workload, site.cluster, site.profile));
 }
 
+TEST(ScheduleClock, KeepsTheClosedFormBeyondTheLargestSchedule) {
+  const Site site;
+  for (const char* const schedule : {"1f1b", "interleaved"}) {
+    const Workload workload = pipeline(schedule, 2, 131'075);
+    EXPECT_GT(ScheduleClock().estimate(workload, site.cluster, site.profile).seconds.total(), 0);
+  }
+  const Workload workload = pipeline("interleaved", 2, 131'075);
+  EXPECT_EQ(ScheduleClock().estimate(workload, site.cluster, site.profile),
+            estimate(workload, site.cluster, site.profile));
+}
+
 TEST(ScheduleClock, WithoutABarrierZeroBubbleH2IdlesLess) {
   Site site = layers_alone();
   const Workload workload = pipeline("zb-h2", 1, 16);
@@ -156,7 +167,7 @@ class SchedulesOfIssue21 : public testing::Test {
 
 /// But for zb-v, which was measured 3 % behind interleaved and comes out ahead of it: what the
 /// issue does not tell of its settings decides between the two.
-TEST_F(SchedulesOfIssue21, AreRankedAsMeasured) {
+TEST_F(SchedulesOfIssue21, AreRankedAsMeasuredButForZeroBubbleV) {
   const double slowest = one_f_one_b().seconds.total();
   EXPECT_NEAR(zero_bubble_2p().seconds.total() / zero_bubble_v().seconds.total(), 1, 0.02);
   EXPECT_LT(zero_bubble_2p().seconds.total(), interleaved().seconds.total());

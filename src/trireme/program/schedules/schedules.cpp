@@ -19,13 +19,13 @@ const ScheduleKind& kind_named(std::string_view name) {
 }
 
 void check_shape(const ScheduleKind& kind, const ScheduleShape& shape) {
-  constexpr int kMost = 1 << 16;
   for (const auto& [field, value] :
        {std::pair("pp", shape.ranks), std::pair("chunks", shape.chunks),
         std::pair("micro_batches", shape.micro_batches)}) {
-    if (value >= 1 && value <= kMost) continue;
+    if (value >= 1 && value <= kMaxScheduleExtent) continue;
     throw UsageError(fmt::format("[schedule] {} with {} = {}: must be from 1 to {}; use {}",
-                                 kind.name, field, value, kMost, value < 1 ? 1 : kMost));
+                                 kind.name, field, value, kMaxScheduleExtent,
+                                 value < 1 ? 1 : kMaxScheduleExtent));
   }
   const std::int64_t num_ops =
       std::int64_t{shape.ranks} * shape.chunks * std::int64_t{shape.micro_batches};

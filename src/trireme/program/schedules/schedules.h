@@ -9,6 +9,9 @@
 
 namespace trireme {
 
+/// Most ranks, chunks or micro-batches of a schedule.
+inline constexpr int kMaxScheduleExtent = 1 << 16;
+
 /// What a schedule is made for.
 struct ScheduleShape {
   int ranks = 1;          ///< p, of the pipeline
