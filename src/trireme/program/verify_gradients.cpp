@@ -371,7 +371,7 @@ class GradientCheck {
     const int root = step_.root_of_kept(shard.range.buffer);
     if (root < 0 || shard.range != step_.program.whole(shard.range.buffer))
       return fault("V10", place, shard, -1, "as shard", "all of a root's shard");
-    const std::string_view group = instruction.comm ? instruction.comm->group : "";
+    const std::string group = instruction.comm ? instruction.comm->group : "";
     if (group != step_.replicas.shard_group) {
       return fault("V10", place, data, -1, fmt::format("scattered over '{}'", group),
                    std::string(step_.replicas.shard_group));
