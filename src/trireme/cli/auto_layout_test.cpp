@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "trireme/base/units.h"
 #include "trireme/calibrate/measured_file.h"
 #include "trireme/cli/command_line.h"
 #include "trireme/cost/cluster.h"
@@ -14,8 +15,6 @@ namespace trireme {
 namespace {
 
 using Json = nlohmann::json;
-
-constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 
 /// A cluster file of two cores on which time is proportional to work.
 std::string machine_text(double memory_bytes) {

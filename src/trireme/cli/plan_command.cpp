@@ -12,7 +12,9 @@
 
 #include "trireme/base/csv.h"
 #include "trireme/base/errors.h"
+#include "trireme/base/units.h"
 #include "trireme/checkpoint/file.h"
+#include "trireme/cli/cli.h"
 #include "trireme/cli/commands.h"
 #include "trireme/cli/plan_launch.h"
 #include "trireme/cli/plan_page.h"
@@ -105,7 +107,6 @@ PlanRequest request_of(const PlanArguments& arguments, const std::string& model)
   request.profile =
       for_precision(read_profile(arguments.framework, request.cluster), request.precision);
   request.limits = limits_of(arguments);
-  constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
   if (arguments.memory_gib > 0) {
     const int sharers = request.cluster.is_cpu ? request.cluster.node_devices : 1;
     request.cluster.device.memory_bytes = arguments.memory_gib * kGib / sharers;
@@ -229,10 +230,9 @@ void run_plan(const PlanArguments& arguments, Session& session) {
   }
   if (!arguments.html.empty()) write_page(arguments.html, request, answer, questions, session);
   if (target && !plan.layouts.empty()) session.print("\n" + emit_launch(request, plan, *target));
-  constexpr int kSignalBase = 128, kNothingFits = 1;
-  if (plan.layouts.empty()) session.exit_code = kNothingFits;
+  if (plan.layouts.empty()) session.exit_code = kExitFailure;
   if (const int number = signals.number().load(); number != 0)
-    session.exit_code = kSignalBase + number;
+    session.exit_code = kExitSignalBase + number;
 }
 
 /// The Playbook's models and nodes, one million tokens a step.

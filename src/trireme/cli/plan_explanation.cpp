@@ -10,8 +10,6 @@
 namespace trireme {
 namespace {
 
-constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
-
 std::string text_of(const PlannedLayout& planned) {
   return layout_text(planned.workload.layout, planned.workload.batch);
 }
@@ -19,8 +17,7 @@ std::string text_of(const PlannedLayout& planned) {
 std::string machine_fit_text(const Plan& plan, const PlanRequest& request, const Explanation& why) {
   return fmt::format(
       "1. Does it fit? Parameters, gradients and optimizer of a replica are {:.3g} GiB, and a "
-      "sequence "
-      "of {} tokens keeps {:.3g} GiB for its backward pass. The ranks share {:.1f} GiB.\n"
+      "sequence of {} tokens keeps {:.3g} GiB for its backward pass. The ranks share {:.1f} GiB.\n"
       "   {} layouts fit, {} do not; the best one leaves {:.1f} GiB free.\n",
       why.whole_state_bytes / kGib, request.seq, why.sequence_bytes / kGib, why.device_bytes / kGib,
       format_count(plan.num_fitting),

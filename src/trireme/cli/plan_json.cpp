@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "trireme/base/csv.h"
+#include "trireme/base/units.h"
 #include "trireme/cli/plan_text.h"
 
 namespace trireme {
@@ -156,7 +157,6 @@ std::string plan_csv(const PlanRequest& request, std::span<const PlannedLayout> 
   std::string text =
       csv_line({"model", "gpus", "gbs", "seq", "precision", "layout", "step_s", "tok_s_gpu", "mfu",
                 "mfu_causal", "bubble_s", "tp_s", "cp_s", "pp_s", "dp_s", "peak_mem_gib"});
-  constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
   for (const PlannedLayout& each : layouts) {
     const StepSeconds& seconds = each.estimate.seconds;
     std::vector<std::string> cells = {request.model_name,

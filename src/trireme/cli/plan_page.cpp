@@ -20,7 +20,6 @@
 namespace trireme {
 namespace {
 
-constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 /// Bars of more layouts are not compared by eye.
 constexpr std::size_t kMostBars = 20;
 
@@ -252,15 +251,12 @@ PlannedStep planned_step(const PlanRequest& request, const PlannedLayout& planne
         fmt::format("[plan] model {}: is known by its sizes alone; name a model of models/",
                     request.model_name));
   }
-  const bool is_fp32 = request.precision == ComputePrecision::kFp32;
-  if (!is_fp32 && request.precision != ComputePrecision::kBf16) {
+  if (request.precision != ComputePrecision::kFp32 &&
+      request.precision != ComputePrecision::kBf16) {
     throw UsageError(fmt::format("[plan] precision = {}: must be bf16 or fp32; use bf16",
                                  precision_name(request.precision)));
   }
-  PlannedStep step{.build = {.spec = *request.spec,
-                             .layout = planned.workload.layout,
-                             .batch = planned.workload.batch,
-                             .compute = is_fp32 ? DType::kF32 : DType::kBf16},
+  PlannedStep step{.build = build_request(request, planned.workload),
                    .micro_batches = planned.workload.num_micro_batches(),
                    .of = planned.workload.num_micro_batches()};
   const Layout& layout = step.build.layout;

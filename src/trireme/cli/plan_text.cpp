@@ -13,8 +13,6 @@ namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
 
-constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
-
 std::string gib(double bytes) {
   return fmt::format("{:.1f}", bytes / kGib);
 }

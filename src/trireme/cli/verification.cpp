@@ -64,8 +64,7 @@ std::string verification_text(const Verification& verification) {
   }
   return fmt::format(
       "verified: {} ({} instructions on {} of {} ranks, each by itself); {} need all ranks: "
-      "trireme "
-      "train --dry-run\n",
+      "trireme train --dry-run\n",
       fmt::join(rule_names(false), " "), instructions, verification.num_ranks, verification.world,
       fmt::join(rule_names(true), " "));
 }

@@ -4,13 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include "trireme/base/units.h"
 #include "trireme/cost/known_models.h"
 #include "trireme/cost/memory.h"
 
 namespace trireme {
 namespace {
-
-constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 
 Workload workload(const char* model, Layout layout, Batch batch) {
   return {.model = *known_model(model), .layout = std::move(layout), .batch = batch};

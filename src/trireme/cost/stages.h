@@ -21,8 +21,8 @@ struct StageShare {
 [[nodiscard]] std::vector<StageShare> chunk_shares(const Workload& workload, StageSplit split);
 
 /// By rank of the pipeline. Layers go to pp * chunks stages in the profile's way, or as
-/// layout.stages says; stage s belongs to rank s mod pp,
-/// of zb-v to the rank that it passes on its way down and back.
+/// layout.stages says; stage s belongs to rank s mod pp, of zb-v to the rank that it passes on its
+/// way down and back.
 [[nodiscard]] std::vector<StageShare> stage_shares(const Workload& workload, StageSplit split);
 
 /// Micro-batches whose activations a rank of the pipeline keeps at its peak, in units of what all

@@ -257,8 +257,9 @@ PassTimes StepPricer::passes() const {
   times.head.input += collective / 2;
   const double embedding = (embedding_seconds() + collective) / 2;
   times.embedding = {.forward = embedding, .weight = embedding};
-  times.message = profile_.pipe_exposed * stage_message();
-  times.latency = (1 - profile_.pipe_exposed) * stage_message();
+  const double message = stage_message();
+  times.message = profile_.pipe_exposed * message;
+  times.latency = (1 - profile_.pipe_exposed) * message;
   times.tp_share = one.tp / bound;
   times.cp_share = one.cp / bound;
   times.layer_forward_share = one.forward / (one.forward + one.backward);

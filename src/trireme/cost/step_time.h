@@ -21,10 +21,9 @@ struct PassSeconds {
 struct PassTimes {
   PassSeconds layer;
   PassSeconds embedding;
-  PassSeconds head;  ///< with the loss
-  double message =
-      0;  ///< an activation or a gradient between stages: keeps each end busy half of it
-  double latency = 0;   ///< and takes so long more
+  PassSeconds head;     ///< with the loss
+  double message = 0;   ///< between stages: keeps each end busy half of it
+  double latency = 0;   ///< what a message takes beside that
   double tp_share = 0;  ///< of a layer's seconds: tensor-parallel traffic
   double cp_share = 0;
   double layer_forward_share = 0;  ///< of what a layer computes

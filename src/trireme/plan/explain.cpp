@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "trireme/base/errors.h"
+#include "trireme/base/units.h"
 #include "trireme/cost/memory.h"
 
 namespace trireme {
@@ -21,7 +22,6 @@ constexpr std::array kTerms = {
     Term{"pp traffic", &StepSeconds::pp},       Term{"dp traffic", &StepSeconds::dp},
     Term{"optimizer", &StepSeconds::optimizer}, Term{"fixed", &StepSeconds::fixed}};
 
-constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 /// Changes of a step by less are not told apart.
 constexpr double kNoticeable = 0.005;
 

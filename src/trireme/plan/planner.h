@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "trireme/plan/search.h"
+#include "trireme/program/program.h"
 
 namespace trireme {
 
@@ -52,6 +53,9 @@ struct PlannedLayout {
 
 /// Prices one of the best few again, more exactly than the closed form; a rule refuses it.
 using Reprice = std::function<std::optional<PlanRule>(const PlanRequest&, PlannedLayout&)>;
+
+/// What `trireme train` would build for rank 0; `request.spec` is there.
+[[nodiscard]] BuildRequest build_request(const PlanRequest& request, const Workload& workload);
 
 /// For Trireme: `trireme train` takes the layout, and the memory is that of the placed program on
 /// the fullest rank of each stage. Others are left as they are.

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "trireme/base/errors.h"
+#include "trireme/base/units.h"
 #include "trireme/base/words.h"
 #include "trireme/cost/estimate.h"
 #include "trireme/cost/kernels.h"
@@ -18,7 +19,6 @@
 namespace trireme {
 namespace {
 
-constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 const std::vector<std::string> kColumns = {
     "pred_step_s",    "pred_tok_s_gpu",      "pred_tflops_gpu", "pred_mfu",
     "pred_mem_gib",   "pred_peak_mem_gib",   "pred_fits",       "pred_note",

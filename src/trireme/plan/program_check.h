@@ -10,9 +10,6 @@ namespace trireme {
 /// Neither check_layout nor the pipeline refuses it.
 [[nodiscard]] bool is_taken_by_trainer(const ModelSpec& spec, const Workload& workload);
 
-/// What `trireme train` would build for rank 0; `request.spec` is there.
-[[nodiscard]] BuildRequest build_request(const PlanRequest& request, const Workload& workload);
-
 [[nodiscard]] StageKinds stage_kinds(const KindBytes& bytes);
 
 }  // namespace trireme

@@ -1,14 +1,12 @@
 #include "trireme/plan/program_memory.h"
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
-#include <thread>
 
 #include <fmt/format.h>
 
 #include "trireme/base/errors.h"
 #include "trireme/cost/memory.h"
+#include "trireme/plan/search.h"
 #include "trireme/program/build.h"
 #include "trireme/simulate/schedule_clock.h"
 
@@ -32,26 +30,12 @@ BuildRequest checked(BuildRequest request) {
 std::vector<Placement> stage_placements(const BuildRequest& given, std::int64_t workspace_bytes) {
   const BuildRequest request = checked(given);
   std::vector<Placement> placements(static_cast<std::size_t>(request.layout.pp));
-  std::vector<std::exception_ptr> failures(placements.size());
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < placements.size(); i = next++) {
-      try {
-        placements[i] = stage_placement(request, static_cast<int>(i), workspace_bytes);
-      } catch (...) {
-        failures[i] = std::current_exception();
-      }
-    }
-  };
-  {
-    std::vector<std::jthread> helpers;
-    const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
-    for (std::size_t i = 1; i < std::min(cores, placements.size()); ++i) helpers.emplace_back(work);
-    work();
-  }
-  for (const std::exception_ptr& failure : failures) {
-    if (failure) std::rethrow_exception(failure);
-  }
+  const bool is_whole = for_each_on_threads(placements.size(), {}, [&] {
+    return [&](std::size_t i) {
+      placements[i] = stage_placement(request, static_cast<int>(i), workspace_bytes);
+    };
+  });
+  TRI_CHECK(is_whole);
   return placements;
 }
 
@@ -100,8 +84,7 @@ BuildRequest build_request(const PricedCase& row) {
   if (workload.model.layers > kMaxLayers || workload.num_micro_batches() > kMaxMicroBatches) {
     throw UsageError(fmt::format(
         "{} layers, {} micro-batches: Trireme's programs are built for up to {} and {}; make mbs "
-        "or "
-        "dp larger",
+        "or dp larger",
         workload.model.layers, workload.num_micro_batches(), kMaxLayers, kMaxMicroBatches));
   }
   const bool is_bf16 = workload.precision == ComputePrecision::kBf16;

@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <limits>
-#include <mutex>
-#include <numeric>
 #include <thread>
 
 #include "trireme/base/errors.h"
