@@ -15,6 +15,7 @@ struct KernelCase {
   int bits = 32;
   int threads = 1;
   int ranks = 1;
+  // NOLINTNEXTLINE(modernize-use-nullptr): the 0 that the language itself compares with
   auto operator<=>(const KernelCase&) const = default;
 };
 

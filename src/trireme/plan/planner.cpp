@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <map>
-#include <tuple>
+#include <utility>
 
 #include "trireme/cost/kernels.h"
 #include "trireme/cost/memory.h"
@@ -30,57 +30,90 @@ double mfu(const PlannedLayout& planned, const Cluster& cluster, bool is_causal)
          peak_flops_per_second(cluster.device, workload.precision);
 }
 
-using DegreesKey = std::tuple<int, int, int, int>;
-
-DegreesKey key_of(const Workload& workload) {
-  const Layout& layout = workload.layout;
-  return {layout.tp, layout.cp, layout.pp, layout.dp};
-}
-
 /// The request's best, one at a time, first those of degrees that were not offered yet.
+///
+/// Which layouts that are is known only when those before them have been priced again. So all that
+/// would be offered if none were refused are priced side by side, and chosen anew until each one
+/// of the choice has been.
 class Selection {
  public:
   Selection(const PlanRequest& request, const PlanSpace& space, const PlanOptions& options,
-            Plan& plan)
-      : request_(request), space_(space), options_(options), plan_(plan) {}
+            const std::vector<PricedLayout>& ranked)
+      : request_(request), space_(space), options_(options), ranked_(ranked) {}
 
-  void take(const std::vector<PricedLayout>& ranked) {
-    std::vector<bool> is_taken(ranked.size());
-    for (const bool wants_new_degrees : {true, false}) {
-      for (std::size_t i = 0; i < ranked.size() && plan_.layouts.size() < options_.top; ++i) {
-        if (is_taken[i] || is_enough()) continue;
-        const Workload workload = space_.layout_of(ranked[i].number);
-        if (wants_new_degrees && degrees_.contains(key_of(workload))) continue;
-        is_taken[i] = true;
-        offer(workload);
-      }
+  void add_to(Plan& plan) {
+    Choice choice = choose();
+    for (bool is_stopped = false; !choice.open.empty(); choice = choose()) {
+      is_stopped = is_stopped || (options_.control.stop && options_.control.stop->load() != 0);
+      // After a signal one layout is enough.
+      if (is_stopped && choice.offered.size() > choice.open.size()) break;
+      if (is_stopped) choice.open.resize(1);
+      price(choice.open, is_stopped ? nullptr : options_.control.stop);
+    }
+    for (const std::size_t i : choice.offered) {
+      const auto found = priced_.find(i);
+      if (found != priced_.end()) plan.layouts.push_back(std::move(found->second.planned));
+    }
+    for (const std::size_t i : choice.refused) {
+      ++plan.rejected.at(static_cast<std::size_t>(*priced_.at(i).refused_by));
+      --plan.num_fitting;
     }
   }
 
  private:
-  /// After a signal one layout is enough.
-  [[nodiscard]] bool is_enough() const {
-    const std::atomic<int>* const stop = options_.control.stop;
-    return stop != nullptr && stop->load() != 0 && !plan_.layouts.empty();
-  }
-  void offer(const Workload& workload) {
-    PlannedLayout planned = planned_layout(request_, workload);
-    if (options_.reprice) {
-      if (const auto rule = options_.reprice(request_, planned)) {
-        ++plan_.rejected.at(static_cast<std::size_t>(*rule));
-        --plan_.num_fitting;
-        return;
+  struct Priced {
+    PlannedLayout planned;
+    std::optional<PlanRule> refused_by = {};
+  };
+  /// Places in the ranking.
+  struct Choice {
+    std::vector<std::size_t> offered;
+    std::vector<std::size_t> open;  ///< of the offered, those that have not been priced again
+    std::vector<std::size_t> refused;
+  };
+
+  [[nodiscard]] Choice choose() const {
+    Choice choice;
+    std::vector<bool> is_taken(ranked_.size());
+    std::vector<bool> has_degrees(space_.degrees().size());
+    for (const bool wants_new_degrees : {true, false}) {
+      for (std::size_t i = 0; i < ranked_.size() && choice.offered.size() < options_.top; ++i) {
+        const std::size_t degrees = space_.degrees_index(ranked_[i].number);
+        if (is_taken[i] || (wants_new_degrees && has_degrees[degrees])) continue;
+        is_taken[i] = true;
+        const auto found = priced_.find(i);
+        if (found != priced_.end() && found->second.refused_by) {
+          choice.refused.push_back(i);
+          continue;
+        }
+        has_degrees[degrees] = true;
+        choice.offered.push_back(i);
+        if (found == priced_.end()) choice.open.push_back(i);
       }
     }
-    degrees_.emplace(key_of(workload), true);
-    plan_.layouts.push_back(std::move(planned));
+    return choice;
+  }
+
+  void price(const std::vector<std::size_t>& open, const std::atomic<int>* stop) {
+    std::vector<std::optional<Priced>> found(open.size());
+    const SearchControl control{.threads = options_.control.threads, .stop = stop};
+    static_cast<void>(for_each_on_threads(open.size(), control, [&] {
+      return [&](std::size_t k) {
+        Priced priced{planned_layout(request_, space_.layout_of(ranked_[open[k]].number))};
+        if (options_.reprice) priced.refused_by = options_.reprice(request_, priced.planned);
+        found[k] = std::move(priced);
+      };
+    }));
+    for (std::size_t k = 0; k < open.size(); ++k) {
+      if (found[k]) priced_.emplace(open[k], std::move(*found[k]));
+    }
   }
 
   const PlanRequest& request_;
   const PlanSpace& space_;
   const PlanOptions& options_;
-  Plan& plan_;
-  std::map<DegreesKey, bool> degrees_;
+  const std::vector<PricedLayout>& ranked_;
+  std::map<std::size_t, Priced> priced_;  ///< by place in the ranking
 };
 
 bool is_faster(const PlannedLayout& one, const PlannedLayout& other) {
@@ -151,7 +184,7 @@ Plan make_plan(const PlanRequest& request, const PlanOptions& options) {
             .is_stopped = found.is_stopped};
   std::sort(found.fitting.begin(), found.fitting.end(), is_better);
   rank_by_simulation(request, space, found.fitting, options.control);
-  Selection(request, space, options, plan).take(found.fitting);
+  Selection(request, space, options, found.fitting).add_to(plan);
   const std::atomic<int>* const stop = options.control.stop;
   plan.is_stopped = plan.is_stopped || (stop != nullptr && stop->load() != 0);
   std::stable_sort(plan.layouts.begin(), plan.layouts.end(), is_faster);

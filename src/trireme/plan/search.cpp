@@ -334,10 +334,14 @@ Workload PlanSpace::Walk::at(std::uint64_t offset) {
   return workload_;
 }
 
-Workload PlanSpace::layout_of(std::uint64_t number) const {
+std::size_t PlanSpace::degrees_index(std::uint64_t number) const {
   const auto after = std::upper_bound(first_number_.begin(), first_number_.end(), number);
   TRI_CHECK(after != first_number_.begin() && after != first_number_.end());
-  const auto index = static_cast<std::size_t>(after - first_number_.begin() - 1);
+  return static_cast<std::size_t>(after - first_number_.begin() - 1);
+}
+
+Workload PlanSpace::layout_of(std::uint64_t number) const {
+  const std::size_t index = degrees_index(number);
   return Walk(*this, index).at(number - first_number_[index]);
 }
 

@@ -54,6 +54,8 @@ class PlanSpace {
 
   [[nodiscard]] const std::vector<Degrees>& degrees() const { return degrees_; }
   [[nodiscard]] std::int64_t num_layouts() const;
+  /// Index of the degrees of a number.
+  [[nodiscard]] std::size_t degrees_index(std::uint64_t number) const;
   /// The layout of a number, with its batch.
   [[nodiscard]] Workload layout_of(std::uint64_t number) const;
 

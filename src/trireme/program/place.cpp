@@ -34,16 +34,6 @@ struct Item {
   }
 };
 
-bool is_alive_together(const Item& a, const Item& b) {
-  for (const Lifetime& x : a.lives) {
-    for (const Lifetime& y : b.lives) {
-      if (x.template_index == y.template_index && x.first <= y.last && y.first <= x.last)
-        return true;
-    }
-  }
-  return false;
-}
-
 std::vector<Item> transient_items(const Program& program) {
   const auto lives = lifetimes(program);
   std::vector<Item> items;
@@ -61,25 +51,57 @@ struct Packing {
   std::int64_t bytes = 0;
 };
 
+/// Of each item the others that are alive at the same time as it, some more than once.
+using Neighbours = std::vector<std::vector<std::size_t>>;
+
+Neighbours alive_together(const Program& program, const std::vector<Item>& items) {
+  struct Span {
+    Lifetime life;
+    std::size_t item = 0;
+  };
+  std::vector<std::vector<Span>> spans(program.templates.size());
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    for (const Lifetime& life : items[i].lives)
+      spans.at(static_cast<std::size_t>(life.template_index)).push_back({life, i});
+  }
+  Neighbours neighbours(items.size());
+  for (std::vector<Span>& all : spans) {
+    std::sort(all.begin(), all.end(),
+              [](const Span& a, const Span& b) { return a.life.first < b.life.first; });
+    std::vector<Span> alive;
+    for (const Span& span : all) {
+      std::erase_if(alive, [&](const Span& other) { return other.life.last < span.life.first; });
+      for (const Span& other : alive) {
+        neighbours[span.item].push_back(other.item);
+        neighbours[other.item].push_back(span.item);
+      }
+      alive.push_back(span);
+    }
+  }
+  return neighbours;
+}
+
 /// Places items in the given order, each at the lowest offset where it overlaps no item alive with
 /// it.
-Packing pack(const std::vector<Item>& items, const std::vector<std::size_t>& order) {
-  Packing packing{.offsets = std::vector<std::int64_t>(items.size(), 0)};
-  std::vector<std::size_t> placed;  // by ascending offset
+Packing pack(const std::vector<Item>& items, const Neighbours& neighbours,
+             const std::vector<std::size_t>& order) {
+  constexpr std::int64_t kNotPlaced = -1;
+  Packing packing{.offsets = std::vector<std::int64_t>(items.size(), kNotPlaced)};
+  std::vector<std::pair<std::int64_t, std::int64_t>> taken;  // begin and end
   for (const std::size_t item : order) {
+    taken.clear();
+    for (const std::size_t other : neighbours[item]) {
+      const std::int64_t begin = packing.offsets[other];
+      if (begin != kNotPlaced) taken.emplace_back(begin, begin + items[other].bytes);
+    }
+    std::sort(taken.begin(), taken.end());
     std::int64_t offset = 0;
-    for (const std::size_t other : placed) {
-      if (packing.offsets[other] >= offset + items[item].bytes) break;
-      if (packing.offsets[other] + items[other].bytes <= offset) continue;
-      if (is_alive_together(items[item], items[other]))
-        offset = packing.offsets[other] + items[other].bytes;
+    for (const auto& [begin, end] : taken) {
+      if (begin >= offset + items[item].bytes) break;
+      offset = std::max(offset, end);
     }
     packing.offsets[item] = offset;
     packing.bytes = std::max(packing.bytes, offset + items[item].bytes);
-    const auto after = std::upper_bound(
-        placed.begin(), placed.end(), offset,
-        [&](std::int64_t value, std::size_t p) { return value < packing.offsets[p]; });
-    placed.insert(after, item);
   }
   return packing;
 }
@@ -93,7 +115,8 @@ std::vector<std::size_t> descending(const std::vector<Item>& items, Key key) {
   return order;
 }
 
-Packing best_packing(const std::vector<Item>& items, std::string& name) {
+Packing best_packing(const Program& program, const std::vector<Item>& items, std::string& name) {
+  const Neighbours neighbours = alive_together(program, items);
   const std::array<std::pair<const char*, std::vector<std::size_t>>, 3> orders = {{
       {"size", descending(items, [](const Item& item) { return item.bytes; })},
       {"size*lifetime",
@@ -102,7 +125,7 @@ Packing best_packing(const std::vector<Item>& items, std::string& name) {
   }};
   Packing best{.bytes = std::numeric_limits<std::int64_t>::max()};
   for (const auto& [order_name, order] : orders) {
-    Packing packing = pack(items, order);
+    Packing packing = pack(items, neighbours, order);
     if (packing.bytes >= best.bytes) continue;
     best = std::move(packing);
     name = order_name;
@@ -232,7 +255,7 @@ Placement place(const std::vector<const Program*>& programs) {
     const Program& program = *programs[p];
     const std::vector<Item> items = transient_items(program);
     std::string packing_name;
-    const Packing packing = best_packing(items, packing_name);
+    const Packing packing = best_packing(program, items, packing_name);
     PeakPoint peak{.program = narrow<int>(p)};
     auto& offsets = placement.offsets.emplace_back(program.buffers.size(), transient_begin);
     const std::int64_t pools_end =

@@ -138,7 +138,7 @@ class BufferIndex {
 
  private:
   struct Hash {
-    using is_transparent = void;
+    using is_transparent = void;  // NOLINT(readability-identifier-naming): the standard's name
     std::size_t operator()(std::string_view name) const {
       return std::hash<std::string_view>()(name);
     }

@@ -15,6 +15,7 @@ namespace trireme {
 struct KernelCall {
   Kernel kernel{};
   std::array<double, kMaxKernelSizes> sizes = {};
+  // NOLINTNEXTLINE(modernize-use-nullptr): the 0 that the language itself compares with
   auto operator<=>(const KernelCall&) const = default;
   /// What seconds grow with: FLOPs of products and attention, elements of the rest.
   [[nodiscard]] double work() const;
@@ -25,6 +26,7 @@ struct TransferCall {
   Transfers transfers{};
   double ranks = 1;
   double bytes = 0;  ///< of the full message, as it lies in memory
+  // NOLINTNEXTLINE(modernize-use-nullptr): the 0 that the language itself compares with
   auto operator<=>(const TransferCall&) const = default;
 };
 

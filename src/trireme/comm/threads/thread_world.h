@@ -42,6 +42,8 @@ class ThreadWorld final : public World {
  public:
   /// UsageError unless size >= 1 and the options are not negative.
   explicit ThreadWorld(int size, ThreadWorldOptions options = {});
+  ThreadWorld(const ThreadWorld&) = delete;
+  ThreadWorld& operator=(const ThreadWorld&) = delete;
   ~ThreadWorld() override;
 
   [[nodiscard]] int size() const override;

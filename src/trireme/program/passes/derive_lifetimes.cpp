@@ -2,6 +2,7 @@
 // same template that all its uses, on any stream, come before (or that is its last use itself).
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <vector>
 
 #include "trireme/base/errors.h"
@@ -11,17 +12,18 @@
 namespace trireme {
 namespace {
 
-/// Last instruction of the template on each stream that uses the buffer.
-using LastUses = std::vector<Clock>;
+/// Last instruction of the template on each stream that uses each of its transient buffers.
+using LastUses = std::map<BufferId, Clock>;
 
 LastUses last_uses(const Program& program, const Template& item) {
   Clock none;
   none.fill(-1);
-  LastUses last(program.buffers.size(), none);
+  LastUses last;
   for (std::size_t i = 0; i < item.instructions.size(); ++i) {
     for (const Use& use : item.instructions[i].uses) {
-      last[static_cast<std::size_t>(use.range.buffer)]
-          [static_cast<std::size_t>(item.instructions[i].stream)] = static_cast<int>(i);
+      if (program.buffer(use.range.buffer).content != Content::kTransient) continue;
+      Clock& uses = last.try_emplace(use.range.buffer, none).first->second;
+      uses.at(static_cast<std::size_t>(item.instructions[i].stream)) = static_cast<int>(i);
     }
   }
   return last;
@@ -57,14 +59,9 @@ void derive_lifetimes(Program& program) {
     const auto index = static_cast<std::size_t>(program.calls[c].template_index);
     if (is_done[index]) continue;
     is_done[index] = true;
-    const LastUses last = last_uses(program, program.templates[index]);
-    for (std::size_t id = 0; id < program.buffers.size(); ++id) {
-      const bool is_used =
-          std::any_of(last[id].begin(), last[id].end(), [](int use) { return use >= 0; });
-      if (program.buffers[id].content != Content::kTransient || !is_used) continue;
-      const int end = end_of_life(program, order, static_cast<int>(c), last[id]);
-      program.templates[index].instructions[static_cast<std::size_t>(end)].frees.push_back(
-          static_cast<BufferId>(id));
+    for (const auto& [id, last] : last_uses(program, program.templates[index])) {
+      const int end = end_of_life(program, order, static_cast<int>(c), last);
+      program.templates[index].instructions[static_cast<std::size_t>(end)].frees.push_back(id);
     }
   }
 }

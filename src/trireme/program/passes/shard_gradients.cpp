@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -16,13 +17,16 @@
 namespace trireme {
 namespace {
 
-/// Index of the last backward part that writes the buffer; nothing if none does.
-std::optional<std::size_t> last_writer(const Template& item, BufferId buffer) {
-  std::optional<std::size_t> last;
+/// Of each buffer of gradients that a micro-batch reduces: what follows its last writer.
+using Reductions = std::map<BufferId, std::vector<Instruction>>;
+
+/// Index of the last backward part of the template that writes each of the buffers.
+std::map<BufferId, std::size_t> last_writers(const Template& item, const Reductions& reductions) {
+  std::map<BufferId, std::size_t> last;
   for (std::size_t i = 0; i < item.instructions.size(); ++i) {
     if (!is_backward(item.instructions[i].op)) continue;
     for (const Use& use : item.instructions[i].uses) {
-      if (use.writes() && use.range.buffer == buffer) last = i;
+      if (use.writes() && reductions.contains(use.range.buffer)) last[use.range.buffer] = i;
     }
   }
   return last;
@@ -30,14 +34,33 @@ std::optional<std::size_t> last_writer(const Template& item, BufferId buffer) {
 
 /// Within a micro-batch the first writer of each gradient writes, later ones (chunks of tokens)
 /// add.
-void add_after_first_write(Template& item, BufferId grads) {
-  std::set<std::int64_t> written;
+void add_after_first_write(Template& item, const std::map<BufferId, std::size_t>& last) {
+  std::set<std::pair<BufferId, std::int64_t>> written;
   for (Instruction& instruction : item.instructions) {
     for (Use& use : instruction.uses) {
-      if (use.access != Access::kWrite || use.range.buffer != grads) continue;
-      if (!written.insert(use.range.offset).second) use.access = Access::kAccumulate;
+      if (use.access != Access::kWrite || !last.contains(use.range.buffer)) continue;
+      if (!written.insert({use.range.buffer, use.range.offset}).second)
+        use.access = Access::kAccumulate;
     }
   }
+}
+
+void reduce_behind_last_writers(Template& item, const Reductions& reductions) {
+  const std::map<BufferId, std::size_t> last = last_writers(item, reductions);
+  if (last.empty()) return;
+  add_after_first_write(item, last);
+  // Of the buckets that one instruction completes, the last is reduced first.
+  std::multimap<std::size_t, const std::vector<Instruction>*> behind;
+  for (auto each = last.rbegin(); each != last.rend(); ++each)
+    behind.emplace(each->second, &reductions.at(each->first));
+  std::vector<Instruction> all;
+  for (std::size_t i = 0; i < item.instructions.size(); ++i) {
+    all.push_back(std::move(item.instructions[i]));
+    const auto [first, end] = behind.equal_range(i);
+    for (auto each = first; each != end; ++each)
+      all.insert(all.end(), each->second->begin(), each->second->end());
+  }
+  item.instructions = std::move(all);
 }
 
 /// One of the rows whose gradients are in the buffer; nothing if all of them are frozen.
@@ -72,6 +95,7 @@ std::vector<Instruction> reductions(const Program& program, const LocalModel& mo
 void shard_gradients(Program& program, const LocalModel& model) {
   const int num_shards = replicas_of(program.request).num_shards;
   const int num = num_roots(program);
+  Reductions all;
   for (int root = 0; root < num; ++root) {
     const BufferId grads = *program.find_buffer(root_name("grads", root));
     const auto row = first_row(program, grads);
@@ -81,15 +105,9 @@ void shard_gradients(Program& program, const LocalModel& model) {
                             .kind = MemoryKind::kGradients,
                             .content = Content::kStep,
                             .bytes = div_exact(program.buffer(grads).bytes, num_shards)});
-    const std::vector<Instruction> behind = reductions(program, model, grads, shard);
-    for (Template& item : program.templates) {
-      const auto last = last_writer(item, grads);
-      if (!last) continue;
-      add_after_first_write(item, grads);
-      item.instructions.insert(item.instructions.begin() + static_cast<std::ptrdiff_t>(*last) + 1,
-                               behind.begin(), behind.end());
-    }
+    all.emplace(grads, reductions(program, model, grads, shard));
   }
+  for (Template& item : program.templates) reduce_behind_last_writers(item, all);
 }
 
 }  // namespace trireme
