@@ -20,9 +20,9 @@ namespace {
 constexpr std::size_t kMostEvents = 6000;
 
 const std::vector<std::string>& categories() {
-  static const std::vector<std::string> kCategories = {"forward",   "backward",  "communication",
-                                                       "recompute", "optimizer", "other"};
-  return kCategories;
+  static const std::vector<std::string> all = {"forward",   "backward",  "communication",
+                                               "recompute", "optimizer", "other"};
+  return all;
 }
 
 }  // namespace

@@ -18,11 +18,14 @@ struct GroupPlace {
 /// The place of `ranks` ranks that are `stride` apart in the world's order.
 [[nodiscard]] GroupPlace group_place(int ranks, int stride, int node_devices);
 
-/// The groups of a layout. Replicas are over dp and cp: where gradients are summed.
+/// The groups of a layout. Replicas are over dp and cp: where gradients are summed. Hybrid sharding
+/// cuts them into groups that share one copy of the state, and groups across the copies.
 struct LayoutPlaces {
   GroupPlace tp;
   GroupPlace cp;
   GroupPlace replicas;
+  GroupPlace shards;              ///< without hybrid sharding all replicas
+  GroupPlace copies;              ///< without it one rank
   bool pipe_leaves_node = false;  ///< a message to the next stage
 };
 [[nodiscard]] LayoutPlaces places_of(const Layout& layout, int node_devices);

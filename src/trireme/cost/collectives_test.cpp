@@ -93,5 +93,12 @@ TEST(PlacesOf, PipelineLeavesTheNodeWhereTheWorldDoes) {
   EXPECT_FALSE(places_of({.dp = 16}, 8).pipe_leaves_node);
 }
 
+TEST(PlacesOf, HybridShardsAreNeighboursAndCopiesAreApart) {
+  const LayoutPlaces places = places_of({.dp = 16, .tp = 2, .zero = 3, .dp_shard = 4}, 8);
+  EXPECT_EQ(places.shards, (GroupPlace{.ranks = 4, .ranks_per_node = 4}));
+  EXPECT_EQ(places.copies, (GroupPlace{.ranks = 4, .ranks_per_node = 1}));
+  EXPECT_EQ(places_of({.dp = 16, .zero = 3}, 8).copies.ranks, 1);
+}
+
 }  // namespace
 }  // namespace trireme

@@ -7,6 +7,7 @@
 #include "trireme/base/units.h"
 #include "trireme/cost/known_models.h"
 #include "trireme/cost/memory.h"
+#include "trireme/cost/step_time.h"
 
 namespace trireme {
 namespace {
@@ -97,6 +98,16 @@ TEST(StageBytes, LogitsAreOnTheLastStageAlone) {
 }
 
 // The bars of the Playbook's memory figure: tensor parallelism divides state and activations.
+TEST(StageBytes, AReductionThatIsPutOffHoldsWholeGradients) {
+  const auto state = [](GradientReduction reduce) {
+    const Workload of = workload("llama-3-8b", {.dp = 8, .zero = 3, .reduce = reduce},
+                                 {.seq = 4096, .micro_batch = 1, .global_batch = 32});
+    return priced(of, "trireme").fullest.state() / static_cast<double>(of.model.parameters());
+  };
+  EXPECT_NEAR(state(GradientReduction::kMicroBatch), 18.0 / 8, 0.01);
+  EXPECT_NEAR(state(GradientReduction::kStep), 4 + 14.0 / 8, 0.01);
+}
+
 TEST(Memory, SeventyBillionParametersNeedTensorParallelism) {
   const auto gib = [](int tp) {
     return priced(workload("llama-3-70b", {.tp = tp, .sp = tp > 1},
@@ -168,6 +179,42 @@ TEST(Time, OptimizerIsPaidOnceAStep) {
         .seconds.optimizer;
   };
   EXPECT_EQ(optimizer(1), optimizer(8));
+}
+
+// A ring over many nodes is held up by its hops; over few it uses all NICs of a node, and a second
+// collective across the copies does not pay.
+TEST(Time, ShardsWithinANodeAreFasterOnManyNodes) {
+  const auto seconds = [](int dp, int dp_shard) {
+    return priced(workload("llama-3-8b", {.dp = dp, .zero = 3, .dp_shard = dp_shard},
+                           {.seq = 4096, .micro_batch = 1, .global_batch = dp}),
+                  "trireme")
+        .seconds.total();
+  };
+  EXPECT_LT(seconds(2048, 8), 0.9 * seconds(2048, 0));
+  EXPECT_GT(seconds(64, 8), seconds(64, 0));
+  EXPECT_EQ(seconds(64, 64), seconds(64, 0));
+}
+
+TEST(Time, BucketsAreAsLargeAsTheirLatencyAsks) {
+  const Cluster cluster = read_cluster("h100-dgx");
+  const Profile profile = read_profile("trireme", cluster);
+  const auto best = [&](const Workload& of) {
+    return best_bucket_mib(of, cluster, profile, stage_shares(of, profile.split));
+  };
+  Workload of = workload("llama-3-8b", {.dp = 512, .zero = 1},
+                         {.seq = 4096, .micro_batch = 1, .global_batch = 512});
+  of.layout.bucket_mib = best(of);
+  EXPECT_GT(of.layout.bucket_mib, 100);
+  const double least = priced(of, "trireme").seconds.dp;
+  for (const double mib : {25.0, 100.0, 1600.0}) {
+    of.layout.bucket_mib = mib;
+    EXPECT_GE(priced(of, "trireme").seconds.dp, least) << mib;
+  }
+  const double of_many = best(of);
+  of.layout.dp = 2;
+  EXPECT_LT(best(of), of_many);
+  of.layout = {};
+  EXPECT_EQ(best(of), Layout{}.bucket_mib);
 }
 
 TEST(Time, TensorParallelismAcrossNodesIsSlower) {

@@ -89,15 +89,22 @@ double kept_bytes_per_token(const Workload& workload, const Profile& profile) {
   return sequence / (layout.sp ? layout.tp : 1) + of_rank / layout.tp;
 }
 
+bool holds_gradients(const Workload& workload, const Profile& profile) {
+  const Layout& layout = workload.layout;
+  return profile.can_put_off_reduction && layout.zero >= 2 &&
+         layout.reduce == GradientReduction::kStep && workload.num_micro_batches() > 1;
+}
+
 StageBytes stage_bytes(const Workload& workload, const Profile& profile, const StageShare& share,
                        int rank) {
   const Layout& layout = workload.layout;
   const double parameters = stage_parameters(workload, share);
   const double shards = layout.num_shards();
   const bool has_buckets = layout.zero == 0 && layout.dp * layout.cp > 1;
+  const bool shards_gradients = layout.zero >= 2 && !holds_gradients(workload, profile);
   StageBytes bytes;
   bytes.parameters = profile.parameter_bytes * parameters / (layout.zero == 3 ? shards : 1);
-  bytes.gradients = parameters * (profile.gradient_bytes / (layout.zero >= 2 ? shards : 1) +
+  bytes.gradients = parameters * (profile.gradient_bytes / (shards_gradients ? shards : 1) +
                                   (layout.zero >= 2 ? 0 : profile.transient_gradient_bytes));
   bytes.optimizer = profile.optimizer_state_bytes * parameters / (layout.zero >= 1 ? shards : 1);
   bytes.activations = activation_bytes(workload, profile, share, rank);
@@ -110,7 +117,7 @@ StageBytes stage_bytes(const Workload& workload, const Profile& profile, const S
   if (layout.zero >= 2 && shards > 1) {
     // Two layers gathered, one layer's gradient not yet reduced.
     const double layer = static_cast<double>(workload.model.layer_matrix_elems()) / layout.tp;
-    bytes.buffers += layer * (profile.gradient_wire_bytes +
+    bytes.buffers += layer * ((shards_gradients ? profile.gradient_wire_bytes : 0) +
                               (layout.zero == 3 ? 2 * profile.parameter_wire_bytes : 0));
   }
   return bytes;

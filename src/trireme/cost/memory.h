@@ -15,6 +15,10 @@ namespace trireme {
 /// of everything: Korthikanti et al. 2022 (arXiv:2205.05198, equations 1 to 4), by tensor.
 [[nodiscard]] double kept_bytes_per_token(const Workload& workload, const Profile& profile);
 
+/// ZeRO-2 or 3 reduces once a step, so each rank holds the gradients of several micro-batches
+/// whole.
+[[nodiscard]] bool holds_gradients(const Workload& workload, const Profile& profile);
+
 /// Without the optional copies of gathered inputs.
 [[nodiscard]] StageBytes stage_bytes(const Workload& workload, const Profile& profile,
                                      const StageShare& share, int rank);

@@ -122,7 +122,9 @@ const QuantityRules& profile_rules() {
                   {.key = "scatters_messages", .words = yes_or_no},
                   {.key = "gathers_inputs_again", .words = yes_or_no},
                   {.key = "step_barrier", .words = yes_or_no, .is_optional = true},
-                  {.key = "frames_per_chunk", .words = yes_or_no, .is_optional = true}},
+                  {.key = "frames_per_chunk", .words = yes_or_no, .is_optional = true},
+                  {.key = "sized_buckets", .words = yes_or_no, .is_optional = true},
+                  {.key = "step_reduction", .words = yes_or_no, .is_optional = true}},
         .quantities = {},
         .tables = {}};
     for (const Field& field : kFields) {
@@ -148,8 +150,12 @@ Profile profile_of(QuantityFile file) {
   result.scatters_messages = is_yes(file, "scatters_messages");
   result.gathers_inputs_again = is_yes(file, "gathers_inputs_again");
   result.has_step_barrier = !file.texts.contains("step_barrier") || is_yes(file, "step_barrier");
-  result.has_frames_per_chunk =
-      file.texts.contains("frames_per_chunk") && is_yes(file, "frames_per_chunk");
+  const auto is_yes_at_all = [&](std::string_view key) {
+    return file.texts.contains(std::string(key)) && is_yes(file, key);
+  };
+  result.has_frames_per_chunk = is_yes_at_all("frames_per_chunk");
+  result.has_sized_buckets = is_yes_at_all("sized_buckets");
+  result.can_put_off_reduction = is_yes_at_all("step_reduction");
   for (const Field& field : kFields) result.*field.member = file.value(field.key);
   for (const Field& field : kOptionalFields) {
     result.*field.member = file.value_or(field.key, result.*field.member);

@@ -29,9 +29,11 @@ struct Profile {
   bool has_fused_attention = true;
   bool scatters_gradients = true;  ///< ZeRO-1 and up reduce-scatter them, instead of all-reducing
   bool scatters_messages = false;  ///< between nodes each tp rank sends its part, also without sp
-  bool gathers_inputs_again = false;  ///< two more gathers per layer's backward pass under sp
-  bool has_step_barrier = true;       ///< the optimizer of a stage waits for the gradients of all
-  bool has_frames_per_chunk = false;  ///< memory in which each chunk has a place of its own
+  bool gathers_inputs_again = false;   ///< two more gathers per layer's backward pass under sp
+  bool has_step_barrier = true;        ///< the optimizer of a stage waits for the gradients of all
+  bool has_frames_per_chunk = false;   ///< memory in which each chunk has a place of its own
+  bool has_sized_buckets = false;      ///< reduces in buckets of layout.bucket_mib
+  bool can_put_off_reduction = false;  ///< ZeRO-2 and 3 reduce as often as layout.reduce says
 
   // Bytes that the device's memory moves for one layer of a micro-batch, forward and backward.
   double element_factor = 1;          ///< on all of the following, for kernels that are not fused

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
+#include "trireme/base/units.h"
 #include "trireme/cost/collectives.h"
 #include "trireme/cost/kernels.h"
 #include "trireme/cost/memory.h"
@@ -18,6 +20,12 @@ struct LayerSeconds {
   double tp = 0;        ///< collectives that nothing hides
   double cp = 0;
   double host = 0;
+};
+
+/// Of the traffic of gradients and parameters over replicas.
+struct ReplicaSeconds {
+  double wire = 0;
+  double shown = 0;  ///< of `wire`, what no computation hides
 };
 
 double smooth_max(double a, double b, double exponent) {
@@ -44,6 +52,8 @@ class StepPricer {
   [[nodiscard]] PassTimes passes() const;
   [[nodiscard]] StepSeconds price(const std::vector<StageShare>& shares, const PassTimes& times,
                                   const PipelineSeconds& pipeline) const;
+  void price_replicas(const std::vector<StageShare>& shares, const PassTimes& times,
+                      StepSeconds& seconds) const;
 
  private:
   [[nodiscard]] double hidden() const { return static_cast<double>(model_.hidden); }
@@ -65,10 +75,15 @@ class StepPricer {
   [[nodiscard]] double embedding_seconds() const;
   [[nodiscard]] double stage_message() const;
   [[nodiscard]] double wire_seconds(Collective collective, double bytes) const {
-    return collective_seconds(cluster_, collective, places_.replicas, bytes);
+    return collective_seconds(cluster_, collective, places_.shards, bytes);
   }
-  void price_replicas(const std::vector<StageShare>& shares, double forward, double backward,
-                      StepSeconds& seconds) const;
+  /// Sums the shards of the copies that hybrid sharding has; 0 without it.
+  [[nodiscard]] double sum_of_copies(double elems) const {
+    return collective_seconds(cluster_, Collective::kAllReduce, places_.copies,
+                              profile_.gradient_wire_bytes * elems / shards());
+  }
+  [[nodiscard]] ReplicaSeconds replica_seconds(double elems, double layers, double forward,
+                                               double backward) const;
 
   const Workload& workload_;
   const ModelShape& model_;
@@ -195,10 +210,11 @@ double StepPricer::sharded_excess(const LayerSeconds& layer) const {
   const double reduce =
       wire_seconds(Collective::kReduceScatter, profile_.gradient_wire_bytes * elems);
   const bool is_3 = layout_.zero == 3;
+  const bool is_once_a_step =
+      holds_gradients(workload_, profile_) || (!is_3 && layout_.reduce == GradientReduction::kStep);
   const double forward_wire = is_3 ? gather : gather / micro_batches;
-  const double backward_wire =
-      (is_3 && layout_.reshards() ? gather : 0) +
-      (is_3 || layout_.reduce == GradientReduction::kMicroBatch ? reduce : reduce / micro_batches);
+  const double backward_wire = (is_3 && layout_.reshards() ? gather : 0) +
+                               (is_once_a_step ? reduce / micro_batches : reduce);
   const auto excess = [&](double compute, double wire) {
     return std::max(wire - compute, 0.0) +
            cluster_.overlap_compute_slowdown * std::min(wire, compute);
@@ -301,9 +317,7 @@ StepSeconds StepPricer::price(const std::vector<StageShare>& shares, const PassT
   seconds.cp = of_layers * times.cp_share;
   seconds.compute = of_layers - seconds.tp - seconds.cp;
   seconds.bubble = pipeline.idle;
-  const double first = shares.front().layers * times.layer.total();
-  price_replicas(shares, first * times.layer_forward_share, first * (1 - times.layer_forward_share),
-                 seconds);
+  price_replicas(shares, times, seconds);
   seconds.fixed = profile_.step_seconds * (1 + std::log2(num_nodes_));
   const double slower = 1 + cluster_.straggler;
   seconds.compute *= slower;
@@ -311,40 +325,63 @@ StepSeconds StepPricer::price(const std::vector<StageShare>& shares, const PassT
   return seconds;
 }
 
+/// `elems` of a stage with so many layers, hidden behind its passes over the last micro-batch, and
+/// the first. The last bucket, or the last layer where buckets have no size, is never hidden.
+ReplicaSeconds StepPricer::replica_seconds(double elems, double layers, double forward,
+                                           double backward) const {
+  const double gradient_bytes = profile_.gradient_wire_bytes * elems;
+  const bool is_cut = profile_.has_sized_buckets && layout_.bucket_mib > 0;
+  const double buckets =
+      is_cut ? std::max(1.0, std::ceil(gradient_bytes / (layout_.bucket_mib * kGib / 1024))) : 1;
+  ReplicaSeconds seconds;
+  const auto add = [&](double bucket, double hides) {
+    const double wire = buckets * bucket;
+    const double last = is_cut ? bucket : wire / layers;
+    seconds.wire += wire;
+    seconds.shown += hides > 0 ? std::max(wire - hides, last) : wire;
+  };
+  if (layout_.zero == 0 || shards() == 1) {
+    add(wire_seconds(Collective::kAllReduce, gradient_bytes / buckets),
+        profile_.replicated_overlap * backward);
+    return seconds;
+  }
+  const Collective reduction =
+      profile_.scatters_gradients ? Collective::kReduceScatter : Collective::kAllReduce;
+  add(wire_seconds(reduction, gradient_bytes / buckets) + sum_of_copies(elems / buckets),
+      profile_.sharded_overlap * backward);
+  add(wire_seconds(Collective::kAllGather, profile_.parameter_wire_bytes * elems / buckets),
+      profile_.sharded_overlap * forward);
+  return seconds;
+}
+
 /// Gradients and parameters over the replicas, tied tables over the pipeline, the optimizer.
-void StepPricer::price_replicas(const std::vector<StageShare>& shares, double forward,
-                                double backward, StepSeconds& seconds) const {
+void StepPricer::price_replicas(const std::vector<StageShare>& shares, const PassTimes& times,
+                                StepSeconds& seconds) const {
+  const double first = shares.front().layers * times.layer.total();
+  const double forward = first * times.layer_forward_share;
+  const double backward = first * (1 - times.layer_forward_share);
   double elems = 0;
   for (const StageShare& share : shares) {
     elems = std::max(elems, stage_parameters(workload_, share));
   }
-  const double layers = std::max(1, shares.front().layers);
-  const auto exposed = [&](double wire, double hides) {
-    return hides > 0 ? std::max(wire - hides, wire / layers) : wire;
-  };
-  double wire = 0;
-  double shown = 0;
+  ReplicaSeconds replicas;
   if (gathers_layers()) {
+    // Layers are priced with their passes.
     const double table = static_cast<double>(model_.table_elems()) / layout_.tp;
     const double once =
         wire_seconds(Collective::kAllGather, 2 * profile_.parameter_wire_bytes * table) +
         wire_seconds(Collective::kReduceScatter, profile_.gradient_wire_bytes * table);
-    wire = shown =
+    const double copies = sum_of_copies(elems);
+    replicas.wire = replicas.shown =
         once * (layout_.zero == 3 ? static_cast<double>(workload_.num_micro_batches()) : 1);
-  } else if (layout_.zero == 0 || shards() == 1) {
-    wire = wire_seconds(Collective::kAllReduce, profile_.gradient_wire_bytes * elems);
-    shown = exposed(wire, profile_.replicated_overlap * backward);
+    replicas.wire += copies;
+    replicas.shown += std::max(copies - profile_.sharded_overlap * backward,
+                               copies / std::max(1, shares.front().layers));
   } else {
-    const Collective reduction =
-        profile_.scatters_gradients ? Collective::kReduceScatter : Collective::kAllReduce;
-    const double reduce = wire_seconds(reduction, profile_.gradient_wire_bytes * elems);
-    const double gather =
-        wire_seconds(Collective::kAllGather, profile_.parameter_wire_bytes * elems);
-    wire = reduce + gather;
-    shown = exposed(reduce, profile_.sharded_overlap * backward) +
-            exposed(gather, profile_.sharded_overlap * forward);
+    replicas = replica_seconds(elems, std::max(1, shares.front().layers), forward, backward);
   }
-  seconds.dp = shown + cluster_.overlap_compute_slowdown * (wire - shown);
+  seconds.dp =
+      replicas.shown + cluster_.overlap_compute_slowdown * (replicas.wire - replicas.shown);
   if (model_.is_tied && layout_.pp > 1) {
     const double bytes =
         profile_.tied_wire_bytes * static_cast<double>(model_.table_elems()) / layout_.tp;
@@ -371,6 +408,24 @@ StepSeconds step_seconds(const Workload& workload, const Cluster& cluster, const
                          const std::vector<StageShare>& shares, const PassTimes& times,
                          const PipelineSeconds& pipeline) {
   return StepPricer(workload, cluster, profile).price(shares, times, pipeline);
+}
+
+double best_bucket_mib(const Workload& workload, const Cluster& cluster, const Profile& profile,
+                       const std::vector<StageShare>& shares) {
+  Workload tried = workload;
+  const StepPricer pricer(tried, cluster, profile);
+  const PassTimes times = pricer.passes();
+  double best = Layout{}.bucket_mib;
+  double least = std::numeric_limits<double>::infinity();
+  for (const double factor : {1, 2, 4, 8, 16, 32, 64}) {
+    tried.layout.bucket_mib = factor * Layout{}.bucket_mib;
+    StepSeconds seconds;
+    pricer.price_replicas(shares, times, seconds);
+    if (seconds.dp >= least) continue;
+    least = seconds.dp;
+    best = tried.layout.bucket_mib;
+  }
+  return best;
 }
 
 }  // namespace trireme

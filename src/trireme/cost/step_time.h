@@ -54,4 +54,10 @@ struct PipelineSeconds {
                                        const std::vector<StageShare>& shares,
                                        const PassTimes& times, const PipelineSeconds& pipeline);
 
+/// The size of buckets with which the traffic of replicas is hidden best, the layout's other
+/// choices given: small ones start early and pay for their latency. The default where sizes change
+/// nothing.
+[[nodiscard]] double best_bucket_mib(const Workload& workload, const Cluster& cluster,
+                                     const Profile& profile, const std::vector<StageShare>& shares);
+
 }  // namespace trireme

@@ -16,9 +16,10 @@ const std::vector<FrameworkRules>& all_rules() {
   // schedules of Trireme are those whose time and memory have a closed form.
   static const std::vector<FrameworkRules> all = {
       {.name = "trireme",
-       .schedules = {"1f1b", "interleaved", "zb-h1", "zb-v", "gpipe"},
+       .schedules = {"1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v", "gpipe"},
        .zero = {0, 1, 2, 3},
-       .recompute = {kNone, kSelective, kFull}},
+       .recompute = {kNone, kSelective, kFull},
+       .has_hybrid_shards = true},
       {.name = "nanotron",
        .schedules = {"1f1b", "gpipe"},
        .zero = {0, 1},
@@ -45,6 +46,7 @@ const std::vector<FrameworkRules>& all_rules() {
        .schedules = {"1f1b", "interleaved", "gpipe", "zb-v"},
        .zero = {3},
        .recompute = {kNone, kSelective, kFull},
+       .has_hybrid_shards = true,
        .needs_untied_stages = true},
       {.name = "fsdp",
        .schedules = {},

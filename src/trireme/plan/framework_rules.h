@@ -18,6 +18,7 @@ struct FrameworkRules {
   bool has_tp = true;
   bool has_sp = true;
   bool has_cp = true;
+  bool has_hybrid_shards = false;    ///< ZeRO-3 within groups of replicas, with a copy in each
   bool repeats_kv_heads = false;     ///< tp may be a multiple of the key/value heads
   bool needs_equal_stages = false;   ///< pp * chunks divides the layers
   bool needs_untied_stages = false;  ///< no tied table over a pipeline

@@ -26,7 +26,7 @@ int threads_of(const PlanRequest& request, int ranks) {
 struct Choice {
   int schedule = 0;     ///< in the order in which the space lists them, with their chunks
   int micro_batch = 0;  ///< of the cut's micro-batches, ascending
-  int zero = 0;
+  int shards = 0;       ///< ZeRO stage, with a reduction once a step as the higher of two
   int recompute = 0;
   int sp = 0;
   bool operator==(const Choice&) const = default;
@@ -36,9 +36,15 @@ struct Choice {
 bool are_neighbours(const Choice& one, const Choice& other) {
   const int micro_batches = std::abs(one.micro_batch - other.micro_batch);
   return micro_batches <= 1 &&
-         micro_batches + int{one.schedule != other.schedule} + int{one.zero != other.zero} +
+         micro_batches + int{one.schedule != other.schedule} + int{one.shards != other.shards} +
                  int{one.recompute != other.recompute} + int{one.sp != other.sp} ==
              1;
+}
+
+/// ZeRO-3 that could reduce after each micro-batch.
+bool puts_off_reduction(const Workload& workload) {
+  return workload.layout.zero == 3 && workload.layout.reduce == GradientReduction::kStep &&
+         workload.num_micro_batches() > 1;
 }
 
 enum class State : std::uint8_t { kUnknown, kFits, kTooLarge, kRefused };
@@ -178,7 +184,7 @@ void MachineSearch::list(std::size_t space, std::size_t degrees_index) {
         items_.push_back({.number = number,
                           .cut = cuts_.size(),
                           .choice = {.schedule = schedule->second,
-                                     .zero = layout.zero,
+                                     .shards = 2 * layout.zero + int{puts_off_reduction(workload)},
                                      .recompute = static_cast<int>(layout.recompute),
                                      .sp = int{layout.sp}},
                           .work = pricing_work(workload)});
@@ -211,7 +217,7 @@ std::vector<std::size_t> MachineSearch::plainest() const {
     const auto end = items_.begin() + static_cast<std::ptrdiff_t>(cuts_[i].end);
     const auto rank_of = [](const Item& item) {
       const Choice& choice = item.choice;
-      return std::tuple(choice.schedule, choice.zero, choice.recompute, choice.sp,
+      return std::tuple(choice.schedule, choice.shards, choice.recompute, choice.sp,
                         -choice.micro_batch);
     };
     const auto first = std::min_element(
@@ -296,6 +302,21 @@ std::int64_t meetings_of(const Program& program) {
   return meetings;
 }
 
+/// The layout with the size of buckets that makes its step shortest; as given where sizes change
+/// nothing.
+PlannedLayout with_best_buckets(const PlanRequest& request, PlannedLayout planned) {
+  const Layout& layout = planned.workload.layout;
+  if (layout.dp * layout.cp == 1 || layout.zero == 3) return planned;
+  for (const double mib : {1.0, 4.0, 100.0}) {
+    Workload workload = planned.workload;
+    workload.layout.bucket_mib = mib;
+    PlannedLayout other = machine_layout(request, workload);
+    if (other.step_seconds() < planned.step_seconds() && spare_bytes(request, other) >= 0)
+      planned = std::move(other);
+  }
+  return planned;
+}
+
 /// Arena of each rank of the pipeline, of its fullest rank.
 void add_memory(const StepSimulation& simulation, PlannedLayout& planned) {
   const Layout& layout = planned.workload.layout;
@@ -355,7 +376,13 @@ Plan make_machine_plan(const PlanRequest& request, const PlanOptions& options, d
   for (const std::size_t i : selected(search, ranked, options.top)) {
     if (plan.is_stopped && !plan.layouts.empty()) break;
     plan.layouts.push_back(search.layout_of(i));
+    if (request.trainer.bucket_mib == 0 && !plan.is_stopped)
+      plan.layouts.back() = with_best_buckets(request, std::move(plan.layouts.back()));
   }
+  std::stable_sort(plan.layouts.begin(), plan.layouts.end(),
+                   [](const PlannedLayout& one, const PlannedLayout& other) {
+                     return one.step_seconds() < other.step_seconds();
+                   });
   if (options.has_pareto && !plan.is_stopped) {
     double least_bytes = 0;
     for (const std::size_t i : ranked) {

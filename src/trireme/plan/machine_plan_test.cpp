@@ -192,6 +192,18 @@ TEST(MachinePlan, KeepsWhatIsNotSearched) {
   EXPECT_EQ(best.workload.layout.bucket_mib, 3);
 }
 
+// Every transfer and every update takes as long whatever its size: one bucket is best.
+TEST(MachinePlan, ChoosesTheSizeOfBuckets) {
+  PlanRequest request = machine_request();
+  request.spec->hidden = 768;
+  request.spec->ffn = 3072;
+  request.spec->head_dim = 192;
+  request.model = shape_of(*request.spec);
+  request.limits.dp = 2;
+  request.limits.zero = 0;
+  EXPECT_EQ(make_plan(request, {.top = 1}).layouts.at(0).workload.layout.bucket_mib, 100);
+}
+
 TEST(MachinePlan, AnotherFrameworkIsRefused) {
   PlanRequest request = machine_request();
   request.profile = read_profile("nanotron", request.cluster);

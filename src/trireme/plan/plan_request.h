@@ -35,7 +35,7 @@ struct PlanLimits {
 /// What the trainer is told beside what is searched; it counts on a calibrated machine alone.
 struct TrainerChoices {
   int threads_per_rank = 0;  ///< 0 = cores / ranks, at least 1
-  double bucket_mib = Layout{}.bucket_mib;
+  double bucket_mib = 0;     ///< 0 = chosen for each layout
   CpComm cp_comm = Layout{}.cp_comm;
   DType reduce = DType::kF32;  ///< in which gradients travel
   bool decay_norms = false;

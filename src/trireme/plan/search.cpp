@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <numeric>
 #include <thread>
 
 #include "trireme/base/errors.h"
@@ -83,6 +84,7 @@ std::string_view plan_rule_text(PlanRule rule) {
       "micro-batch x dp divides the global batch",
       "the schedule has the micro-batches it needs",
       "ZeRO-2 and 3 with micro-batches need backward passes in one piece",
+      "a reduction that is put off to the end of the step needs several micro-batches",
       "with sequence parallelism tp divides micro-batch x length / cp",
       "the fullest rank fits its device",
       "the trainer takes the layout",
@@ -137,16 +139,34 @@ PlanSpace::Choices PlanSpace::choices_of(const Degrees& degrees) const {
         choices.schedules.push_back({.name = std::string(name), .chunks = chunks});
     }
   }
-  // What changes nothing is left out: shards of one replica, a sequence cut over one rank.
-  for (const int zero : framework.zero) {
-    if (limits.zero ? *limits.zero == zero : degrees.dp * degrees.cp > 1 || choices.zero.empty())
-      choices.zero.push_back(zero);
-  }
+  choices.shards = shards_of(degrees);
+  // What changes nothing is left out: a sequence cut over one rank.
   for (const bool sp : {false, true}) {
     if (sp && (degrees.tp == 1 || !framework.has_sp)) continue;
     if (!limits.sp || *limits.sp == sp || degrees.tp == 1) choices.sp.push_back(sp);
   }
   return choices;
+}
+
+/// What changes nothing is left out: shards of one replica, and ZeRO-2 that reduces once a step,
+/// which holds and sends what ZeRO-1 does.
+std::vector<PlanSpace::Shards> PlanSpace::shards_of(const Degrees& degrees) const {
+  const PlanLimits& limits = request_.limits;
+  const FrameworkRules& framework = framework_rules(request_.profile.name);
+  std::vector<Shards> all;
+  for (const int zero : framework.zero) {
+    const bool has_replicas = degrees.dp * degrees.cp > 1;
+    if (limits.zero ? *limits.zero != zero : !has_replicas && !all.empty()) continue;
+    all.push_back({.zero = zero});
+    if (zero != 3 || !has_replicas) continue;
+    if (request_.profile.can_put_off_reduction)
+      all.push_back({.zero = zero, .reduce = GradientReduction::kStep});
+    const int within_node =
+        std::gcd(degrees.dp, request_.cluster.node_devices / (degrees.tp * degrees.cp));
+    if (framework.has_hybrid_shards && within_node > 1 && within_node < degrees.dp)
+      all.push_back({.zero = zero, .dp_shard = within_node});
+  }
+  return all;
 }
 
 std::uint64_t PlanSpace::count_of(const Degrees& degrees) const {
@@ -175,6 +195,8 @@ class PlanSpace::Walk {
     layout.pp = degrees_.pp;
     layout.dp = degrees_.dp;
     layout.bucket_mib = request_.trainer.bucket_mib;
+    // On a calibrated machine sizes are tried by make_machine_plan().
+    if (layout.bucket_mib == 0 && request_.cluster.is_cpu) layout.bucket_mib = Layout{}.bucket_mib;
     layout.cp_comm = request_.trainer.cp_comm;
   }
 
@@ -187,10 +209,14 @@ class PlanSpace::Walk {
     workload_.layout.schedule = schedule.name;
     workload_.layout.chunks = schedule.chunks;
   }
-  void take_zero(int zero);
+  void take_shards(const Shards& shards);
+  [[nodiscard]] bool accumulates() const {
+    return workload_.num_micro_batches() > 1 && degrees_.dp * degrees_.cp > 1;
+  }
   [[nodiscard]] std::optional<PlanRule> broken_by_degrees() const;
   [[nodiscard]] std::optional<PlanRule> broken_by_schedule() const;
   [[nodiscard]] std::optional<PlanRule> broken_by_batch() const;
+  [[nodiscard]] std::optional<PlanRule> broken_by_shards(const Shards& shards) const;
   void run_micro_batch();
   void run_shards();
   void price();
@@ -213,13 +239,12 @@ class PlanSpace::Walk {
 
 /// Gradients in shards, and gathered layers dropped after each pass, with and without a pipeline:
 /// what the closed form prices.
-void PlanSpace::Walk::take_zero(int zero) {
+void PlanSpace::Walk::take_shards(const Shards& shards) {
   Layout& layout = workload_.layout;
-  layout.zero = zero;
-  const bool accumulates = workload_.num_micro_batches() > 1 && layout.dp * layout.cp > 1;
-  layout.reduce =
-      zero >= 2 && accumulates ? GradientReduction::kMicroBatch : GradientReduction::kStep;
-  layout.reshard = zero == 3 && layout.pp > 1 ? Reshard::kAlways : Reshard::kAuto;
+  layout.zero = shards.zero;
+  layout.dp_shard = shards.dp_shard;
+  layout.reduce = layout.zero >= 2 && accumulates() ? shards.reduce : GradientReduction::kStep;
+  layout.reshard = layout.zero == 3 && layout.pp > 1 ? Reshard::kAlways : Reshard::kAuto;
 }
 
 std::optional<PlanRule> PlanSpace::Walk::broken_by_degrees() const {
@@ -251,6 +276,14 @@ std::optional<PlanRule> PlanSpace::Walk::broken_by_batch() const {
   return std::nullopt;
 }
 
+std::optional<PlanRule> PlanSpace::Walk::broken_by_shards(const Shards& shards) const {
+  const Layout& layout = workload_.layout;
+  if (layout.reduce == GradientReduction::kMicroBatch && is_zero_bubble(layout.schedule))
+    return PlanRule::kShards;
+  if (shards.reduce == GradientReduction::kStep && !accumulates()) return PlanRule::kReduction;
+  return std::nullopt;
+}
+
 PlanSpace::Searched PlanSpace::Walk::run() {
   const std::uint64_t inner = choices_.inner(space_.recompute_.size());
   const std::uint64_t of_schedule = space_.micro_batches_.size() * inner;
@@ -278,11 +311,10 @@ PlanSpace::Searched PlanSpace::Walk::run() {
 }
 
 void PlanSpace::Walk::run_micro_batch() {
-  for (const int zero : choices_.zero) {
-    take_zero(zero);
-    const Layout& layout = workload_.layout;
-    if (layout.reduce == GradientReduction::kMicroBatch && is_zero_bubble(layout.schedule)) {
-      reject(PlanRule::kShards, space_.recompute_.size() * choices_.sp.size());
+  for (const Shards& shards : choices_.shards) {
+    take_shards(shards);
+    if (const auto rule = broken_by_shards(shards)) {
+      reject(*rule, space_.recompute_.size() * choices_.sp.size());
       continue;
     }
     run_shards();
@@ -327,10 +359,10 @@ Workload PlanSpace::Walk::at(std::uint64_t offset) {
   };
   workload_.layout.sp = choices_.sp.at(digit(choices_.sp.size()));
   workload_.layout.recompute = space_.recompute_.at(digit(space_.recompute_.size()));
-  const int zero = choices_.zero.at(digit(choices_.zero.size()));
+  const Shards& shards = choices_.shards.at(digit(choices_.shards.size()));
   workload_.batch.micro_batch = space_.micro_batches_.at(digit(space_.micro_batches_.size()));
   take_schedule(choices_.schedules.at(static_cast<std::size_t>(offset)));
-  take_zero(zero);
+  take_shards(shards);
   return workload_;
 }
 
@@ -342,7 +374,12 @@ std::size_t PlanSpace::degrees_index(std::uint64_t number) const {
 
 Workload PlanSpace::layout_of(std::uint64_t number) const {
   const std::size_t index = degrees_index(number);
-  return Walk(*this, index).at(number - first_number_[index]);
+  Workload workload = Walk(*this, index).at(number - first_number_[index]);
+  if (workload.layout.bucket_mib == 0) {
+    workload.layout.bucket_mib = best_bucket_mib(workload, request_.cluster, request_.profile,
+                                                 stage_shares(workload, request_.profile.split));
+  }
+  return workload;
 }
 
 PlanSpace::Searched PlanSpace::search(std::size_t degrees_index) const {

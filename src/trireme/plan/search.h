@@ -22,12 +22,13 @@ enum class PlanRule : std::uint8_t {
   kBatch,         ///< micro-batch x dp divides the global batch
   kMicroBatches,  ///< enough micro-batches for the schedule
   kShards,        ///< gradients sharded per micro-batch need whole backward passes
+  kReduction,     ///< a reduction that is put off to the step's end needs micro-batches
   kSequence,      ///< with sp, tp divides micro-batch x length / cp
   kMemory,        ///< the fullest rank fits its device, in closed form
   kTrainer,       ///< `trireme train` takes it
   kProgram,       ///< the placed programs fit the device, or the calibrated machine
 };
-inline constexpr std::size_t kNumPlanRules = 11;
+inline constexpr std::size_t kNumPlanRules = 12;
 [[nodiscard]] std::string_view plan_rule_text(PlanRule rule);
 
 using RuleCounts = std::array<std::int64_t, kNumPlanRules>;
@@ -56,7 +57,7 @@ class PlanSpace {
   [[nodiscard]] std::int64_t num_layouts() const;
   /// Index of the degrees of a number.
   [[nodiscard]] std::size_t degrees_index(std::uint64_t number) const;
-  /// The layout of a number, with its batch.
+  /// The layout of a number, with its batch, and with the best size of buckets if that is free.
   [[nodiscard]] Workload layout_of(std::uint64_t number) const;
 
   struct Searched {
@@ -78,18 +79,24 @@ class PlanSpace {
     std::string name;
     int chunks = 0;
   };
+  struct Shards {
+    int zero = 0;
+    GradientReduction reduce = GradientReduction::kMicroBatch;  ///< of ZeRO-2 and 3
+    int dp_shard = 0;
+  };
   /// Choices that some degrees leave.
   struct Choices {
     std::vector<Schedule> schedules;
-    std::vector<int> zero;
+    std::vector<Shards> shards;
     std::vector<bool> sp;
     [[nodiscard]] std::uint64_t inner(std::size_t recompute) const {
-      return zero.size() * sp.size() * recompute;
+      return shards.size() * sp.size() * recompute;
     }
   };
   class Walk;
 
   [[nodiscard]] Choices choices_of(const Degrees& degrees) const;
+  [[nodiscard]] std::vector<Shards> shards_of(const Degrees& degrees) const;
   [[nodiscard]] std::uint64_t count_of(const Degrees& degrees) const;
 
   const PlanRequest& request_;

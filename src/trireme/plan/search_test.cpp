@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -29,7 +31,8 @@ INSTANTIATE_TEST_SUITE_P(Devices, AnyDevices, testing::Values(1, 6, 7, 12, 28),
                          testing::PrintToStringParamName());
 
 TEST(Search, ALayoutOfItsNumberIsTheOneThatWasPriced) {
-  const PlanRequest request = plan_request("llama-3-8b", 16, 64);
+  PlanRequest request = plan_request("llama-3-8b", 16, 64);
+  request.trainer.bucket_mib = 50;  // given; a free one is chosen after the search
   const PlanSpace space(request);
   const SearchResult result = search(space, {});
   ASSERT_GT(result.fitting.size(), 100U);
@@ -129,6 +132,22 @@ TEST(Search, FixedChoicesAreKept) {
     ASSERT_EQ(layout.chunks, 2);
     ASSERT_EQ(layout.recompute, Recompute::kFull);
   }
+}
+
+TEST(Search, ZeroThreeShardsWithinNodesAndReducesOnceAStepToo) {
+  PlanRequest request = plan_request("llama-3-8b", 16, 64);
+  request.limits = {.tp = 1, .cp = 1, .pp = 1, .zero = 3};
+  const PlanSpace space(request);
+  std::set<std::pair<int, GradientReduction>> kinds;
+  for (const PricedLayout& each : search(space, {}).fitting) {
+    const Workload workload = space.layout_of(each.number);
+    if (workload.num_micro_batches() > 1)
+      kinds.emplace(workload.layout.dp_shard, workload.layout.reduce);
+  }
+  EXPECT_EQ(kinds,
+            (std::set<std::pair<int, GradientReduction>>{{0, GradientReduction::kStep},
+                                                         {0, GradientReduction::kMicroBatch},
+                                                         {8, GradientReduction::kMicroBatch}}));
 }
 
 TEST(Search, MegatronWantsAsManyLayersOnEachStage) {

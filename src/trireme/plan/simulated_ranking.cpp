@@ -24,7 +24,6 @@ void rank_by_simulation(const PlanRequest& request, const PlanSpace& space,
       const std::size_t end = std::min(best.size(), (block + 1) * kBlock);
       for (std::size_t i = block * kBlock; i < end; ++i) {
         const Workload workload = space.layout_of(best[i].number);
-        if (workload.layout.pp == 1) continue;
         best[i].step_seconds = clock
                                    ->step_seconds(workload, request.cluster, request.profile,
                                                   stage_shares(workload, request.profile.split))

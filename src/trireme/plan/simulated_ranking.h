@@ -8,7 +8,8 @@
 
 namespace trireme {
 
-/// Of this many layouts that are best in closed form the pipelines are simulated.
+/// Of this many layouts that are best in closed form the pipelines are simulated, with the sizes of
+/// buckets that suit them.
 inline constexpr std::size_t kNumSimulated = 4000;
 
 /// `ranked` is best first; of its first kNumSimulated the steps become those of ScheduleClock, and
