@@ -28,6 +28,8 @@ struct ReplicaSeconds {
   double shown = 0;  ///< of `wire`, what no computation hides
 };
 
+constexpr double kMatricesOfLayer = 4;  // as matrix_products() has them
+
 double smooth_max(double a, double b, double exponent) {
   const double most = std::max(a, b);
   const double least = std::min(a, b);
@@ -331,8 +333,11 @@ ReplicaSeconds StepPricer::replica_seconds(double elems, double layers, double f
                                            double backward) const {
   const double gradient_bytes = profile_.gradient_wire_bytes * elems;
   const bool is_cut = profile_.has_sized_buckets && layout_.bucket_mib > 0;
+  // A bucket has whole tensors: as many as a layer has matrices are the most.
   const double buckets =
-      is_cut ? std::max(1.0, std::ceil(gradient_bytes / (layout_.bucket_mib * kGib / 1024))) : 1;
+      is_cut ? std::clamp(std::ceil(gradient_bytes / (layout_.bucket_mib * kGib / 1024)), 1.0,
+                          kMatricesOfLayer * layers)
+             : 1;
   ReplicaSeconds seconds;
   const auto add = [&](double bucket, double hides) {
     const double wire = buckets * bucket;
@@ -366,17 +371,14 @@ void StepPricer::price_replicas(const std::vector<StageShare>& shares, const Pas
   }
   ReplicaSeconds replicas;
   if (gathers_layers()) {
-    // Layers are priced with their passes.
+    // Layers are priced with their passes; the sum over copies follows the last reduction.
     const double table = static_cast<double>(model_.table_elems()) / layout_.tp;
     const double once =
         wire_seconds(Collective::kAllGather, 2 * profile_.parameter_wire_bytes * table) +
         wire_seconds(Collective::kReduceScatter, profile_.gradient_wire_bytes * table);
-    const double copies = sum_of_copies(elems);
     replicas.wire = replicas.shown =
-        once * (layout_.zero == 3 ? static_cast<double>(workload_.num_micro_batches()) : 1);
-    replicas.wire += copies;
-    replicas.shown += std::max(copies - profile_.sharded_overlap * backward,
-                               copies / std::max(1, shares.front().layers));
+        once * (layout_.zero == 3 ? static_cast<double>(workload_.num_micro_batches()) : 1) +
+        sum_of_copies(elems);
   } else {
     replicas = replica_seconds(elems, std::max(1, shares.front().layers), forward, backward);
   }
