@@ -145,22 +145,28 @@ void PackedMatmul::multiply(const Operands<T>& operands, const Sizes& at, std::i
   isa_.gemm_block(block);
 }
 
+/// Rows [origin, end) of the result. By all threads of a team, which meet behind each block.
+template <typename T>
+void PackedMatmul::run_rows(const Operands<T>& operands, const Scratch& scratch,
+                            std::int64_t origin, std::int64_t end) const {
+  for (std::int64_t column = 0; column < sizes_.columns; column += kColumns) {
+    for (std::int64_t depth = 0; depth < sizes_.depth; depth += kDepth) {
+      pack(operands, {.columns = column, .depth = depth}, scratch);
+#pragma omp for schedule(dynamic)
+      for (std::int64_t row = origin; row < end; row += block_rows_) {
+        multiply(operands, {.rows = row, .columns = column, .depth = depth},
+                 last_of(row, block_rows_, end), origin, scratch);
+      }
+    }
+  }
+}
+
 template <typename T>
 void PackedMatmul::run_as(const Operands<T>& operands, const Scratch& scratch) const {
   const std::int64_t rows_at_once = has_partial() ? kPartialRows : sizes_.rows;
 #pragma omp parallel num_threads(num_threads_) if (num_threads_ > 1)
   for (std::int64_t origin = 0; origin < sizes_.rows; origin += rows_at_once) {
-    const std::int64_t end = last_of(origin, rows_at_once, sizes_.rows);
-    for (std::int64_t column = 0; column < sizes_.columns; column += kColumns) {
-      for (std::int64_t depth = 0; depth < sizes_.depth; depth += kDepth) {
-        pack(operands, {.columns = column, .depth = depth}, scratch);
-#pragma omp for schedule(dynamic)
-        for (std::int64_t row = origin; row < end; row += block_rows_) {
-          multiply(operands, {.rows = row, .columns = column, .depth = depth},
-                   last_of(row, block_rows_, end), origin, scratch);
-        }
-      }
-    }
+    run_rows(operands, scratch, origin, last_of(origin, rows_at_once, sizes_.rows));
   }
 }
 

@@ -40,6 +40,9 @@ class PackedMatmul {
   [[nodiscard]] bool has_partial() const;
   [[nodiscard]] Scratch cut(void* scratch) const;
   template <typename T>
+  void run_rows(const Operands<T>& operands, const Scratch& scratch, std::int64_t origin,
+                std::int64_t end) const;
+  template <typename T>
   void run_as(const Operands<T>& operands, const Scratch& scratch) const;
   /// Packs B from `at` on, by all threads of the team.
   template <typename T>
