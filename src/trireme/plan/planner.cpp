@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "trireme/cost/kernels.h"
@@ -34,7 +35,7 @@ double mfu(const PlannedLayout& planned, const Cluster& cluster, bool is_causal)
 ///
 /// Which layouts that are is known only when those before them have been priced again. So all that
 /// would be offered if none were refused are priced side by side, and chosen anew until each one
-/// of the choice has been.
+/// of the choice has been. Threads that have nothing to do meanwhile price what follows a refusal.
 class Selection {
  public:
   Selection(const PlanRequest& request, const PlanSpace& space, const PlanOptions& options,
@@ -48,6 +49,11 @@ class Selection {
       // After a signal one layout is enough.
       if (is_stopped && choice.offered.size() > choice.open.size()) break;
       if (is_stopped) choice.open.resize(1);
+      if (!is_stopped && choice.open.size() < num_threads(options_.control)) {
+        const Choice next = choose({choice.open.begin(), choice.open.end()});
+        choice.open.insert(choice.open.end(), next.open.begin(), next.open.end());
+        choice.open.resize(std::min(choice.open.size(), num_threads(options_.control)));
+      }
       price(choice.open, is_stopped ? nullptr : options_.control.stop);
     }
     for (const std::size_t i : choice.offered) {
@@ -72,7 +78,8 @@ class Selection {
     std::vector<std::size_t> refused;
   };
 
-  [[nodiscard]] Choice choose() const {
+  /// As if `refused` had been.
+  [[nodiscard]] Choice choose(const std::set<std::size_t>& refused = {}) const {
     Choice choice;
     std::vector<bool> is_taken(ranked_.size());
     std::vector<bool> has_degrees(space_.degrees().size());
@@ -82,7 +89,7 @@ class Selection {
         if (is_taken[i] || (wants_new_degrees && has_degrees[degrees])) continue;
         is_taken[i] = true;
         const auto found = priced_.find(i);
-        if (found != priced_.end() && found->second.refused_by) {
+        if (refused.contains(i) || (found != priced_.end() && found->second.refused_by)) {
           choice.refused.push_back(i);
           continue;
         }

@@ -101,9 +101,10 @@ TEST(Plan, ARuleOfTheSecondPricingIsCountedAndTheNextIsOffered) {
   const PlanRequest request = plan_request("llama-3-8b", 8, 16);
   const Plan all = make_plan(request, closed_form(2));
   PlanOptions options = closed_form(1);
-  int calls = 0;
-  options.reprice = [&](const PlanRequest&, PlannedLayout&) -> std::optional<PlanRule> {
-    return calls++ == 0 ? std::optional(PlanRule::kProgram) : std::nullopt;
+  const Layout& best = all.layouts.front().workload.layout;
+  options.reprice = [&](const PlanRequest&, PlannedLayout& planned) -> std::optional<PlanRule> {
+    if (planned.workload.layout == best) return PlanRule::kProgram;
+    return std::nullopt;
   };
   const Plan plan = make_plan(request, options);
   EXPECT_EQ(plan.rejected.at(static_cast<std::size_t>(PlanRule::kProgram)), 1);

@@ -408,11 +408,13 @@ void add(const PlanSpace::Searched& found, SearchResult& result) {
 
 }  // namespace
 
+std::size_t num_threads(const SearchControl& control) {
+  if (control.threads > 0) return static_cast<std::size_t>(control.threads);
+  return std::max(1U, std::thread::hardware_concurrency());
+}
+
 bool for_each_on_threads(std::size_t count, const SearchControl& control,
                          const std::function<std::function<void(std::size_t)>()>& make_worker) {
-  const unsigned available = std::max(1U, std::thread::hardware_concurrency());
-  const std::size_t wanted =
-      control.threads > 0 ? static_cast<std::size_t>(control.threads) : available;
   std::atomic<std::size_t> next{0};
   std::atomic<std::size_t> done{0};
   std::vector<std::exception_ptr> failures(count);
@@ -431,7 +433,7 @@ bool for_each_on_threads(std::size_t count, const SearchControl& control,
   };
   {
     std::vector<std::jthread> helpers;
-    for (std::size_t i = 1; i < std::min(wanted, count); ++i) {
+    for (std::size_t i = 1; i < std::min(num_threads(control), count); ++i) {
       helpers.emplace_back([&] { work(false); });
     }
     work(true);

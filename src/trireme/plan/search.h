@@ -113,6 +113,8 @@ struct SearchControl {
   const std::atomic<int>* stop = nullptr;  ///< not 0: end with what has been found
 };
 
+[[nodiscard]] std::size_t num_threads(const SearchControl& control);
+
 /// Calls a worker for each of `count` numbers, on the control's threads, each with a worker of its
 /// own. False if the signal ended it before the last; throws what the first of them threw.
 [[nodiscard]] bool for_each_on_threads(

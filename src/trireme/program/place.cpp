@@ -115,7 +115,35 @@ std::vector<std::size_t> descending(const std::vector<Item>& items, Key key) {
   return order;
 }
 
-Packing best_packing(const Program& program, const std::vector<Item>& items, std::string& name) {
+/// Most transient bytes alive at one instruction.
+std::int64_t live_peak(const Program& program, const std::vector<Item>& items, PeakPoint& peak) {
+  std::vector<std::vector<std::int64_t>> changes;
+  for (const Template& item : program.templates) changes.emplace_back(item.instructions.size() + 1);
+  for (const Item& item : items) {
+    for (const Lifetime& life : item.lives) {
+      auto& change = changes.at(static_cast<std::size_t>(life.template_index));
+      change.at(static_cast<std::size_t>(life.first)) += item.bytes;
+      change.at(static_cast<std::size_t>(life.last) + 1) -= item.bytes;
+    }
+  }
+  std::int64_t most = 0;
+  for (std::size_t t = 0; t < changes.size(); ++t) {
+    const std::vector<std::int64_t>& change = changes[t];
+    std::int64_t live = 0;
+    for (std::size_t i = 0; i + 1 < change.size(); ++i) {
+      live += change[i];
+      if (live <= most) continue;
+      most = live;
+      peak.template_index = narrow<int>(t);
+      peak.instruction = narrow<int>(i);
+    }
+  }
+  return most;
+}
+
+/// `least_bytes`: no packing has fewer.
+Packing best_packing(const Program& program, const std::vector<Item>& items,
+                     std::int64_t least_bytes, std::string& name) {
   const Neighbours neighbours = alive_together(program, items);
   const std::array<std::pair<const char*, std::vector<std::size_t>>, 3> orders = {{
       {"size", descending(items, [](const Item& item) { return item.bytes; })},
@@ -129,32 +157,9 @@ Packing best_packing(const Program& program, const std::vector<Item>& items, std
     if (packing.bytes >= best.bytes) continue;
     best = std::move(packing);
     name = order_name;
+    if (best.bytes == least_bytes) break;
   }
   return best;
-}
-
-/// Most transient bytes alive at one instruction.
-std::int64_t live_peak(const Program& program, const std::vector<Item>& items, PeakPoint& peak) {
-  std::int64_t most = 0;
-  for (std::size_t t = 0; t < program.templates.size(); ++t) {
-    std::vector<std::int64_t> change(program.templates[t].instructions.size() + 1, 0);
-    for (const Item& item : items) {
-      for (const Lifetime& life : item.lives) {
-        if (life.template_index != narrow<int>(t)) continue;
-        change[static_cast<std::size_t>(life.first)] += item.bytes;
-        change[static_cast<std::size_t>(life.last) + 1] -= item.bytes;
-      }
-    }
-    std::int64_t live = 0;
-    for (std::size_t i = 0; i + 1 < change.size(); ++i) {
-      live += change[i];
-      if (live <= most) continue;
-      most = live;
-      peak.template_index = narrow<int>(t);
-      peak.instruction = narrow<int>(i);
-    }
-  }
-  return most;
 }
 
 /// Slots of the buffers with memory of their own, shared by name, grouped by kind.
@@ -254,14 +259,15 @@ Placement place(const std::vector<const Program*>& programs) {
   for (std::size_t p = 0; p < programs.size(); ++p) {
     const Program& program = *programs[p];
     const std::vector<Item> items = transient_items(program);
-    std::string packing_name;
-    const Packing packing = best_packing(program, items, packing_name);
     PeakPoint peak{.program = narrow<int>(p)};
+    const std::int64_t live_bytes = live_peak(program, items, peak);
+    std::string packing_name;
+    const Packing packing = best_packing(program, items, live_bytes, packing_name);
     auto& offsets = placement.offsets.emplace_back(program.buffers.size(), transient_begin);
     const std::int64_t pools_end =
         lay_out_pools(program, transient_begin, offsets, placement.frame_bytes.emplace_back());
     const std::int64_t pool_bytes = pools_end - transient_begin;
-    const std::int64_t live = pool_bytes + live_peak(program, items, peak);
+    const std::int64_t live = pool_bytes + live_bytes;
     if (live > most_live) {
       most_live = live;
       placement.peak = peak;
