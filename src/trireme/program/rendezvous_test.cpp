@@ -108,9 +108,9 @@ Lowered batched(const Schedule& schedule) {
 
 Lowered by_clock(const Schedule& schedule, const ScheduleCosts& costs) {
   Lowered lowered;
-  for (const auto& issues : issue_by_clock(schedule, costs)) {
+  for (int rank = 0; rank < schedule.num_ranks(); ++rank) {
     auto& items = lowered.emplace_back();
-    for (const Issue& issue : issues) {
+    for (const Issue& issue : issue_by_clock(schedule, costs, rank)) {
       items.push_back({.step = issue.step});
       if (issue.message) items.back().messages = {*issue.message};
     }

@@ -24,8 +24,7 @@ class PipelinePass {
 
   void apply() {
     for (const int stage : model_.computed_stages()) cut(stage);
-    const auto issues = issue_by_clock(stages_.schedule(), {}).at(static_cast<std::size_t>(own_));
-    for (const Issue& issue : issues) {
+    for (const Issue& issue : issue_by_clock(stages_.schedule(), {}, own_)) {
       if (issue.message) {
         call(message_template(*issue.message), issue.message->micro_batch);
         continue;

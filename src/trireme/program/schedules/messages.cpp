@@ -56,8 +56,8 @@ std::optional<StageMessage> MessageTable::made_by(const StageOp& op) const {
   return std::nullopt;
 }
 
-std::vector<std::vector<Issue>> issue_by_clock(const Schedule& schedule,
-                                               const ScheduleCosts& costs) {
+std::vector<Issue> issue_by_clock(const Schedule& schedule, const ScheduleCosts& costs,
+                                  int of_rank) {
   struct Event {
     double time = 0;
     bool is_computation = false;
@@ -75,9 +75,11 @@ std::vector<std::vector<Issue>> issue_by_clock(const Schedule& schedule,
   for (int rank = 0; rank < schedule.num_ranks(); ++rank) {
     const auto r = static_cast<std::size_t>(rank);
     for (std::size_t i = 0; i < schedule.orders[r].size(); ++i) {
-      events.push_back({times.starts[r][i], true, rank, {.step = static_cast<int>(i)}});
+      if (rank == of_rank)
+        events.push_back({times.starts[r][i], true, rank, {.step = static_cast<int>(i)}});
       for_each_op(schedule.orders[r][i], [&](const StageOp& op) {
-        if (const auto message = messages.made_by(op))
+        const auto message = messages.made_by(op);
+        if (message && (rank == of_rank || message->target == of_rank))
           events.push_back({times.ends[r][i], false, rank, {.message = message}});
       });
     }
@@ -85,12 +87,8 @@ std::vector<std::vector<Issue>> issue_by_clock(const Schedule& schedule,
   std::stable_sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
     return std::tie(a.time, a.is_computation, a.rank) < std::tie(b.time, b.is_computation, b.rank);
   });
-  std::vector<std::vector<Issue>> issued(schedule.orders.size());
-  for (const Event& event : events) {
-    issued[static_cast<std::size_t>(event.rank)].push_back(event.issue);
-    if (event.issue.message)
-      issued[static_cast<std::size_t>(event.issue.message->target)].push_back(event.issue);
-  }
+  std::vector<Issue> issued;
+  for (const Event& event : events) issued.push_back(event.issue);
   return issued;
 }
 

@@ -43,12 +43,12 @@ struct Issue {
   std::optional<StageMessage> message = {};  ///< sent if this rank is its source
 };
 
-/// For each rank its computations and messages in the order of the virtual clock: a message is
-/// issued on both ends when it is made. This is one order for all ranks, of which the rendezvous of
-/// sends and receives is a part: no deadlock on any number of streams, with or without buffered
-/// sends. Ties: messages before computations, then by rank. UsageError unless forward and input
-/// cost more than 0: a message is made after it is begun.
-[[nodiscard]] std::vector<std::vector<Issue>> issue_by_clock(const Schedule& schedule,
-                                                             const ScheduleCosts& costs);
+/// A rank's computations and messages in the order of the virtual clock: a message is issued on
+/// both ends when it is made. This is one order for all ranks, of which the rendezvous of sends and
+/// receives is a part: no deadlock on any number of streams, with or without buffered sends. Ties:
+/// messages before computations, then by rank. UsageError unless forward and input cost more than
+/// 0: a message is made after it is begun.
+[[nodiscard]] std::vector<Issue> issue_by_clock(const Schedule& schedule,
+                                                const ScheduleCosts& costs, int of_rank);
 
 }  // namespace trireme
