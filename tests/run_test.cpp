@@ -212,6 +212,19 @@ TEST_F(Runs, MetricsOfAResumedRunHoldEachStepOnce) {
   EXPECT_EQ(next, 9);
 }
 
+// Killed while it removed an old checkpoint behind its last save.
+TEST_F(Runs, AFinishedRunRemovesWhatAKillHasLeft) {
+  Recorder first, second;
+  run(config("a"), first);
+  const fs::path checkpoints = folder_ / "a" / "checkpoints";
+  fs::create_directory(checkpoints / "step_00000001.incomplete");
+  std::ofstream(checkpoints / "latest.incomplete") << "step_00000008";
+  run(config("a"), second);
+  EXPECT_TRUE(second.steps.empty());
+  for (const auto& entry : fs::directory_iterator(checkpoints))
+    EXPECT_NE(entry.path().extension(), ".incomplete") << entry.path();
+}
+
 TEST_F(Runs, ResumeOnAnotherDpSizeGoesOnToRounding) {
   Recorder straight;
   run(config("straight"), straight);

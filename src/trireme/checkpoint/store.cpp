@@ -250,8 +250,7 @@ CheckpointStore::SaveReport CheckpointStore::save(
   make_folder(root_);  // someone may have removed it since the last save
   const std::string name = fmt::format("{}{:08}", kStepPrefix, state.step);
   const fs::path draft_dir = root_ / (name + std::string(kIncomplete));
-  std::error_code error;
-  for (const fs::path& leftover : list_folder(root_).incomplete) fs::remove_all(leftover, error);
+  remove_leftovers();
   check_free(root_, free_bytes(), needed_bytes);
   try {
     make_folder(draft_dir);
@@ -260,11 +259,17 @@ CheckpointStore::SaveReport CheckpointStore::save(
     draft.finish(state);
     publish(draft_dir, root_ / name);
   } catch (...) {
+    std::error_code error;
     fs::remove_all(draft_dir, error);
     throw;
   }
   write_latest(root_, name);
   return {.dir = root_ / name, .removed = prune(root_, retention_, root_ / name)};
+}
+
+void CheckpointStore::remove_leftovers() const {
+  std::error_code error;
+  for (const fs::path& leftover : list_folder(root_).incomplete) fs::remove_all(leftover, error);
 }
 
 CheckpointStore::Search CheckpointStore::newest_complete() const {

@@ -91,6 +91,9 @@ class CheckpointStore {
   SaveReport save(const CheckpointState& state, std::int64_t needed_bytes,
                   const std::function<void(CheckpointDraft&)>& fill);
 
+  /// What an interrupted save or removal left. A folder that cannot be removed stays.
+  void remove_leftovers() const;
+
   struct Search {
     std::optional<Checkpoint> newest;
     std::vector<std::string> warnings;  ///< what was skipped, and why
