@@ -99,8 +99,8 @@ std::string chosen_text(const Plan& plan) {
   const std::size_t chosen = steadiest(plan);
   if (chosen == 0) return "chosen  1\n";
   return fmt::format(
-      "chosen  {}: its ranks meet {} times a step, those of 1 {} times, and predictions are wrong "
-      "by {:.1f} %\n",
+      "chosen  {}: its ranks and threads meet {} times a step, those of 1 {} times, and "
+      "predictions are wrong by {:.1f} %\n",
       chosen + 1, format_count(plan.layouts[chosen].meetings),
       format_count(plan.layouts.front().meetings), 100 * kMedianStepError);
 }

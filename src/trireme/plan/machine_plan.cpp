@@ -294,10 +294,12 @@ std::vector<std::size_t> selected(const MachineSearch& search,
   return result;
 }
 
-std::int64_t meetings_of(const Program& program) {
+std::int64_t meetings_of(const Program& program, int threads) {
   std::int64_t meetings = 0;
   for_each_instruction(program, [&](const Call&, int, const Instruction& instruction, int) {
-    if (instruction.comm && transfer_call(program, instruction).ranks >= 2) ++meetings;
+    const bool meets = instruction.comm ? transfer_call(program, instruction).ranks >= 2
+                                        : threads > 1 && instruction.stream == Stream::kCompute;
+    if (meets) ++meetings;
   });
   return meetings;
 }
@@ -352,7 +354,7 @@ PlannedLayout machine_layout(const PlanRequest& request, const Workload& workloa
       simulate_ranks(build_request(request, workload), planned.threads_per_rank, request.cluster);
   planned.estimate.seconds = step_terms(simulation);
   for (const Program& program : simulation.programs)
-    planned.meetings = std::max(planned.meetings, meetings_of(program));
+    planned.meetings = std::max(planned.meetings, meetings_of(program, planned.threads_per_rank));
   add_memory(simulation, planned);
   return planned;
 }

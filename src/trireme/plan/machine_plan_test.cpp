@@ -174,6 +174,8 @@ TEST(MachinePlan, ReplicasThatReduceOnceMeetLessOftenThanTensorParallelRanks) {
   const std::int64_t replicas = machine_layout(request, workload).meetings;
   workload.layout = {.tp = 2};
   EXPECT_LT(replicas, machine_layout(request, workload).meetings);
+  workload.layout = {};  // two threads, which meet behind each kernel
+  EXPECT_LT(replicas, machine_layout(request, workload).meetings);
 }
 
 TEST(MachinePlan, ASignalEndsIt) {

@@ -31,8 +31,10 @@ struct PlannedLayout {
   // On a calibrated machine, whose ranks share cores and memory; 0 elsewhere.
   int cores = 0;
   int threads_per_rank = 0;
-  double machine_bytes = 0;   ///< that all ranks need together
-  std::int64_t meetings = 0;  ///< messages and collectives of a step, of the rank that has most
+  double machine_bytes = 0;  ///< that all ranks need together
+  /// Messages and collectives of a step, and computations on several threads, which meet at the end
+  /// of each; of the rank that has most.
+  std::int64_t meetings = 0;
 
   [[nodiscard]] double step_seconds() const { return estimate.seconds.total(); }
   [[nodiscard]] double tokens_per_second() const {
