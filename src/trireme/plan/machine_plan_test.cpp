@@ -9,6 +9,7 @@
 
 #include "trireme/base/errors.h"
 #include "trireme/base/test_files.h"
+#include "trireme/execute/cpu/threads.h"
 #include "trireme/plan/explain.h"
 #include "trireme/plan/program_check.h"
 #include "trireme/simulate/layout_price.h"
@@ -82,6 +83,7 @@ TEST(MachinePlan, IsTheSameWithAnyNumberOfThreads) {
 }
 
 TEST(MachinePlan, FewerRanksHaveMoreThreads) {
+  if (num_available_cores() < 2) GTEST_SKIP() << "needs teams of two threads";
   PlanRequest request = machine_request();
   request.takes_fewer = true;
   const Plan plan = make_plan(request, {.top = 100});
@@ -165,7 +167,8 @@ TEST(Steadiest, IsTheFastestWhereItLeadsByMore) {
   EXPECT_EQ(steadiest(three_layouts(1.06)), 0U);
 }
 
-TEST(MachinePlan, ReplicasThatReduceOnceMeetLessOftenThanTensorParallelRanks) {
+TEST(MachinePlan, ReplicasThatReduceOnceMeetLessOftenThanTensorParallelRanksOrThreads) {
+  if (num_available_cores() < 2) GTEST_SKIP() << "needs teams of two threads";
   const PlanRequest request = machine_request();
   Workload workload{.model = request.model,
                     .layout = {.dp = 2},
@@ -187,6 +190,7 @@ TEST(MachinePlan, ASignalEndsIt) {
 }
 
 TEST(MachinePlan, KeepsWhatIsNotSearched) {
+  if (num_available_cores() < 2) GTEST_SKIP() << "needs teams of two threads";
   PlanRequest request = machine_request();
   request.trainer = {.threads_per_rank = 2, .bucket_mib = 3};
   const PlannedLayout best = make_plan(request, {.top = 1}).layouts.at(0);
