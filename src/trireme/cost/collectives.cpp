@@ -41,7 +41,6 @@ LayoutPlaces places_of(const Layout& layout, int node_devices) {
   const int shards = layout.zero == 0 ? replicas : layout.num_shards();
   return {.tp = group_place(layout.tp, 1, node_devices),
           .cp = group_place(layout.cp, layout.tp, node_devices),
-          .replicas = group_place(replicas, layout.tp, node_devices),
           .shards = group_place(shards, layout.tp, node_devices),
           .copies = group_place(replicas / shards, layout.tp * shards, node_devices),
           .pipe_leaves_node = layout.pp > 1 && layout.world() > node_devices};

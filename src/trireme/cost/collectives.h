@@ -18,13 +18,12 @@ struct GroupPlace {
 /// The place of `ranks` ranks that are `stride` apart in the world's order.
 [[nodiscard]] GroupPlace group_place(int ranks, int stride, int node_devices);
 
-/// The groups of a layout. Replicas are over dp and cp: where gradients are summed. Hybrid sharding
-/// cuts them into groups that share one copy of the state, and groups across the copies.
+/// The groups of a layout. Gradients are summed over dp and cp, which hybrid sharding cuts into
+/// groups that share one copy of the state, and groups across the copies.
 struct LayoutPlaces {
   GroupPlace tp;
   GroupPlace cp;
-  GroupPlace replicas;
-  GroupPlace shards;              ///< without hybrid sharding all replicas
+  GroupPlace shards;              ///< without hybrid sharding all of dp and cp
   GroupPlace copies;              ///< without it one rank
   bool pipe_leaves_node = false;  ///< a message to the next stage
 };

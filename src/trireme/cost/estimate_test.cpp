@@ -97,7 +97,6 @@ TEST(StageBytes, LogitsAreOnTheLastStageAlone) {
   EXPECT_DOUBLE_EQ(stage_bytes(of, profile, {8, false, true}, 3).logits, 1.5 * 4'202'692'608);
 }
 
-// The bars of the Playbook's memory figure: tensor parallelism divides state and activations.
 TEST(StageBytes, AReductionThatIsPutOffHoldsWholeGradients) {
   const auto state = [](GradientReduction reduce) {
     const Workload of = workload("llama-3-8b", {.dp = 8, .zero = 3, .reduce = reduce},
@@ -108,6 +107,7 @@ TEST(StageBytes, AReductionThatIsPutOffHoldsWholeGradients) {
   EXPECT_NEAR(state(GradientReduction::kStep), 4 + 14.0 / 8, 0.01);
 }
 
+// The bars of the Playbook's memory figure: tensor parallelism divides state and activations.
 TEST(Memory, SeventyBillionParametersNeedTensorParallelism) {
   const auto gib = [](int tp) {
     return priced(workload("llama-3-70b", {.tp = tp, .sp = tp > 1},

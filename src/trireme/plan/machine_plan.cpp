@@ -10,6 +10,7 @@
 
 #include "trireme/base/errors.h"
 #include "trireme/base/units.h"
+#include "trireme/cost/memory.h"
 #include "trireme/plan/program_check.h"
 #include "trireme/simulate/layout_price.h"
 #include "trireme/simulate/step_terms.h"
@@ -39,12 +40,6 @@ bool are_neighbours(const Choice& one, const Choice& other) {
          micro_batches + int{one.schedule != other.schedule} + int{one.shards != other.shards} +
                  int{one.recompute != other.recompute} + int{one.sp != other.sp} ==
              1;
-}
-
-/// ZeRO-3 that could reduce after each micro-batch.
-bool puts_off_reduction(const Workload& workload) {
-  return workload.layout.zero == 3 && workload.layout.reduce == GradientReduction::kStep &&
-         workload.num_micro_batches() > 1;
 }
 
 enum class State : std::uint8_t { kUnknown, kFits, kTooLarge, kRefused };
@@ -184,7 +179,8 @@ void MachineSearch::list(std::size_t space, std::size_t degrees_index) {
         items_.push_back({.number = number,
                           .cut = cuts_.size(),
                           .choice = {.schedule = schedule->second,
-                                     .shards = 2 * layout.zero + int{puts_off_reduction(workload)},
+                                     .shards = 2 * layout.zero +
+                                               int{holds_gradients(workload, request_.profile)},
                                      .recompute = static_cast<int>(layout.recompute),
                                      .sp = int{layout.sp}},
                           .work = pricing_work(workload)});
@@ -381,10 +377,7 @@ Plan make_machine_plan(const PlanRequest& request, const PlanOptions& options, d
     if (request.trainer.bucket_mib == 0 && !plan.is_stopped)
       plan.layouts.back() = with_best_buckets(request, std::move(plan.layouts.back()));
   }
-  std::stable_sort(plan.layouts.begin(), plan.layouts.end(),
-                   [](const PlannedLayout& one, const PlannedLayout& other) {
-                     return one.step_seconds() < other.step_seconds();
-                   });
+  std::stable_sort(plan.layouts.begin(), plan.layouts.end(), is_faster);
   if (options.has_pareto && !plan.is_stopped) {
     double least_bytes = 0;
     for (const std::size_t i : ranked) {

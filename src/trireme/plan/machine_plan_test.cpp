@@ -167,18 +167,22 @@ TEST(Steadiest, IsTheFastestWhereItLeadsByMore) {
   EXPECT_EQ(steadiest(three_layouts(1.06)), 0U);
 }
 
-TEST(MachinePlan, ReplicasThatReduceOnceMeetLessOftenThanTensorParallelRanksOrThreads) {
-  if (num_available_cores() < 2) GTEST_SKIP() << "needs teams of two threads";
+std::int64_t meetings(const Layout& layout) {
   const PlanRequest request = machine_request();
-  Workload workload{.model = request.model,
-                    .layout = {.dp = 2},
-                    .batch = {.seq = 8, .micro_batch = 1, .global_batch = 4},
-                    .precision = request.precision};
-  const std::int64_t replicas = machine_layout(request, workload).meetings;
-  workload.layout = {.tp = 2};
-  EXPECT_LT(replicas, machine_layout(request, workload).meetings);
-  workload.layout = {};  // two threads, which meet behind each kernel
-  EXPECT_LT(replicas, machine_layout(request, workload).meetings);
+  return machine_layout(request, {.model = request.model,
+                                  .layout = layout,
+                                  .batch = {.seq = 8, .micro_batch = 1, .global_batch = 4},
+                                  .precision = request.precision})
+      .meetings;
+}
+
+TEST(MachinePlan, ReplicasThatReduceOnceMeetLessOftenThanTensorParallelRanks) {
+  EXPECT_LT(meetings({.dp = 2}), meetings({.tp = 2}));
+}
+
+TEST(MachinePlan, ReplicasThatReduceOnceMeetLessOftenThanTwoThreads) {
+  if (num_available_cores() < 2) GTEST_SKIP() << "needs teams of two threads";
+  EXPECT_LT(meetings({.dp = 2}), meetings({}));  // threads meet behind each kernel
 }
 
 TEST(MachinePlan, ASignalEndsIt) {

@@ -123,10 +123,6 @@ class Selection {
   std::map<std::size_t, Priced> priced_;  ///< by place in the ranking
 };
 
-bool is_faster(const PlannedLayout& one, const PlannedLayout& other) {
-  return one.step_seconds() < other.step_seconds();
-}
-
 /// Best first: each needs less memory than all before it.
 std::vector<PlannedLayout> pareto_front(const PlanRequest& request, const PlanSpace& space,
                                         const std::vector<PricedLayout>& ranked) {
@@ -148,6 +144,10 @@ std::vector<PlannedLayout> pareto_front(const PlanRequest& request, const PlanSp
 }
 
 }  // namespace
+
+bool is_faster(const PlannedLayout& one, const PlannedLayout& other) {
+  return one.step_seconds() < other.step_seconds();
+}
 
 double mfu_full(const PlannedLayout& planned, const Cluster& cluster) {
   return mfu(planned, cluster, false);

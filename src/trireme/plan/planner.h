@@ -45,6 +45,8 @@ struct PlannedLayout {
   }
 };
 
+[[nodiscard]] bool is_faster(const PlannedLayout& one, const PlannedLayout& other);
+
 /// What the layout leaves free: of its fullest device, or of a calibrated machine; negative where
 /// it does not fit.
 [[nodiscard]] double spare_bytes(const PlanRequest& request, const PlannedLayout& planned);

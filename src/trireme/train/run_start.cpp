@@ -32,7 +32,6 @@ std::optional<Checkpoint> find_resume(const TrainConfig& config, const Checkpoin
                                       TrainObserver& observer) {
   CheckpointStore::Search search = store.newest_complete();
   for (const std::string& warning : search.warnings) observer.on_note(warning);
-  store.remove_leftovers();  // a run that was killed after its last save will not save again
   if (!search.newest && search.has_folders) {
     throw ResourceError(fmt::format(
         "[checkpoint] {}: it has checkpoints but none that can be used, and starting over would "

@@ -395,6 +395,7 @@ std::optional<Checkpoint> start_run(SharedRun& shared, int rank) {
   if (rank == 0) {
     const TrainConfig& config = shared.config;
     resume_from = find_resume(config, *shared.store, shared.observer);
+    shared.store->remove_leftovers();  // a run that was killed after its last save saves no more
     if (!resume_from && !config.model.checkpoint.empty())
       verify_if_checkpoint(config.model.checkpoint);
     if (!shared.options.dump_dir.empty()) make_dump_folder(shared.options.dump_dir);
