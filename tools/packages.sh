@@ -8,7 +8,8 @@ case "${1:---help}" in
 esac
 
 declare -A group_packages=(
-  [build]="g++ cmake ninja-build ccache libdnnl-dev libfmt-dev libtomlplusplus-dev
+  # oneDNN's CMake file looks for OpenCL's headers, which its package does not depend on.
+  [build]="g++ cmake ninja-build ccache libdnnl-dev ocl-icd-opencl-dev libfmt-dev libtomlplusplus-dev
            nlohmann-json3-dev libcli11-dev libxxhash-dev"
   [mpi]="libopenmpi-dev openmpi-bin"
   [test]="libgtest-dev"
