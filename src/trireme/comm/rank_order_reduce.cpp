@@ -55,21 +55,25 @@ const T* elems_at(const std::byte* bytes, std::int64_t index) {
   return reinterpret_cast<const T*>(bytes) + index;
 }
 
-// The partial result lives in `block`, never in a target: a target may be a source not yet read.
+// A target may be a source, so a partial result must not live in it. Of up to two sources there is
+// none: nothing is kept between reading an element and writing it.
 template <typename T, typename Op>
 void reduce_block(std::span<const std::byte* const> sources, std::int64_t begin, std::int64_t count,
-                  Wide<T>* __restrict block) {
+                  Wide<T>* result) {
   const Op op{};
   const T* first = elems_at<T>(sources[0], begin);
   if (sources.size() == 1) {
-    for (std::int64_t i = 0; i < count; ++i) block[i] = widened(first[i]);
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < count; ++i) result[i] = widened(first[i]);
     return;
   }
   const T* second = elems_at<T>(sources[1], begin);
-  for (std::int64_t i = 0; i < count; ++i) block[i] = op(widened(first[i]), widened(second[i]));
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < count; ++i) result[i] = op(widened(first[i]), widened(second[i]));
   for (std::size_t rank = 2; rank < sources.size(); ++rank) {
     const T* next = elems_at<T>(sources[rank], begin);
-    for (std::int64_t i = 0; i < count; ++i) block[i] = op(block[i], widened(next[i]));
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < count; ++i) result[i] = op(result[i], widened(next[i]));
   }
 }
 
@@ -83,35 +87,21 @@ void narrow_block(std::span<Wide<T>> block) {
   }
 }
 
-/// Of two sources nothing is kept between reading and writing an element, so the target needs no
-/// block, even where it is a source.
-template <typename T, typename Op>
-void reduce_two(std::span<const std::byte* const> sources, std::byte* target,
-                std::int64_t num_elems) {
-  const Op op{};
-  const T* const first = elems_at<T>(sources[0], 0);
-  const T* const second = elems_at<T>(sources[1], 0);
-  T* const sum = reinterpret_cast<T*>(target);
-#pragma GCC ivdep
-  for (std::int64_t i = 0; i < num_elems; ++i) sum[i] = op(first[i], second[i]);
-}
-
 template <typename T, typename Op>
 void reduce_all(std::span<const std::byte* const> sources, std::span<std::byte* const> targets,
                 std::int64_t num_elems) {
-  if constexpr (std::is_same_v<T, Wide<T>>) {
-    if (sources.size() == 2 && targets.size() == 1)
-      return reduce_two<T, Op>(sources, targets.front(), num_elems);
-  }
   constexpr std::int64_t kBlockElems = kBlockBytes / sizeof(Wide<T>);
   alignas(64) std::array<Wide<T>, kBlockElems> block;
+  const bool needs_block = !std::is_same_v<T, Wide<T>> || sources.size() > 2;
   for (std::int64_t begin = 0; begin < num_elems; begin += kBlockElems) {
     const std::int64_t count = std::min(kBlockElems, num_elems - begin);
-    reduce_block<T, Op>(sources, begin, count, block.data());
-    narrow_block<T>(std::span(block).first(static_cast<std::size_t>(count)));
-    for (std::byte* target : targets) {
-      std::memcpy(target + begin * std::int64_t{sizeof(T)}, block.data(),
-                  static_cast<std::size_t>(count) * sizeof(T));
+    const std::int64_t begin_bytes = begin * std::int64_t{sizeof(T)};
+    auto* const result =
+        needs_block ? block.data() : reinterpret_cast<Wide<T>*>(targets.front() + begin_bytes);
+    reduce_block<T, Op>(sources, begin, count, result);
+    narrow_block<T>(std::span(result, static_cast<std::size_t>(count)));
+    for (std::byte* target : targets.subspan(needs_block ? 0 : 1)) {
+      std::memcpy(target + begin_bytes, result, static_cast<std::size_t>(count) * sizeof(T));
     }
   }
 }

@@ -9,6 +9,7 @@ namespace trireme {
 
 struct MpiWorld::State {};
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): declared for the build with MPI
 MpiWorld::MpiWorld(Launch launch, MpiWorldOptions /*options*/) : launch_(std::move(launch)) {
   throw UsageError(
       "[layout] transport = \"mpi\": this program was built without MPI; install the packages "
