@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "trireme/base/units.h"
+#include "trireme/cost/estimate.h"
 #include "trireme/cost/profile.h"
 #include "trireme/cost/workload.h"
 #include "trireme/layout/layout.h"
@@ -24,17 +25,6 @@ constexpr int kGanttColumns = 160;
 constexpr std::size_t kMostLiveRows = 12;
 
 /// The terms of a step and their names.
-constexpr std::array<std::pair<std::string_view, double StepSeconds::*>, 8> kTerms = {{
-    {"compute", &StepSeconds::compute},
-    {"bubble", &StepSeconds::bubble},
-    {"exposed tp", &StepSeconds::tp},
-    {"exposed cp", &StepSeconds::cp},
-    {"exposed pp", &StepSeconds::pp},
-    {"exposed dp", &StepSeconds::dp},
-    {"optimizer", &StepSeconds::optimizer},
-    {"fixed", &StepSeconds::fixed},
-}};
-
 Workload workload_of(const BuildRequest& request) {
   return {.model = shape_of(request.spec),
           .layout = request.layout,
@@ -155,7 +145,7 @@ StepReport::Rows StepReport::term_rows() const {
                                  fmt::format("{:.1f}", 100 * seconds / terms_.total())});
     if (closed_form_) row.push_back(milliseconds_text(closed_form));
   };
-  for (const auto& [name, term] : kTerms)
+  for (const auto& [name, term] : kStepTerms)
     add(name, terms_.*term, closed_form_ ? (*closed_form_).*term : 0);
   add("step", terms_.total(), closed_form_ ? closed_form_->total() : 0);
   return rows;
@@ -163,7 +153,7 @@ StepReport::Rows StepReport::term_rows() const {
 
 std::vector<std::pair<std::string, double>> StepReport::named_terms() const {
   std::vector<std::pair<std::string, double>> named;
-  for (const auto& [name, term] : kTerms) named.emplace_back(name, terms_.*term);
+  for (const auto& [name, term] : kStepTerms) named.emplace_back(name, terms_.*term);
   return named;
 }
 
@@ -215,7 +205,7 @@ std::string StepReport::json() const {
   if (threads_per_rank_ > 0) json["threads_per_rank"] = threads_per_rank_;
   json["tokens_per_second_per_gpu"] = tokens_per_second() / request().layout.world();
   if (const auto share = mfu()) json["mfu_full"] = *share;
-  for (const auto& [name, term] : kTerms) json["seconds"][std::string(name)] = terms_.*term;
+  for (const auto& [name, term] : kStepTerms) json["seconds"][std::string(name)] = terms_.*term;
   if (verification_) {
     json["verified_ranks"] = verification_->num_ranks;
     json["rules"] = verification_->is_whole() ? rule_names() : rule_names(false);

@@ -1,6 +1,8 @@
 // Memory and time of a layout in closed form.
 #pragma once
 
+#include <array>
+#include <string_view>
 #include <vector>
 
 #include "trireme/cost/cluster.h"
@@ -41,6 +43,16 @@ struct StepSeconds {
     return compute + bubble + tp + cp + pp + dp + optimizer + fixed;
   }
 };
+
+struct StepTerm {
+  std::string_view name;
+  double StepSeconds::*seconds;
+};
+inline constexpr std::array kStepTerms = {
+    StepTerm{"compute", &StepSeconds::compute},     StepTerm{"bubble", &StepSeconds::bubble},
+    StepTerm{"exposed tp", &StepSeconds::tp},       StepTerm{"exposed cp", &StepSeconds::cp},
+    StepTerm{"exposed pp", &StepSeconds::pp},       StepTerm{"exposed dp", &StepSeconds::dp},
+    StepTerm{"optimizer", &StepSeconds::optimizer}, StepTerm{"fixed", &StepSeconds::fixed}};
 
 struct Estimate {
   StepSeconds seconds;

@@ -12,16 +12,6 @@
 namespace trireme {
 namespace {
 
-struct Term {
-  std::string_view name;
-  double StepSeconds::*seconds;
-};
-constexpr std::array kTerms = {
-    Term{"compute", &StepSeconds::compute},     Term{"pipeline bubble", &StepSeconds::bubble},
-    Term{"tp traffic", &StepSeconds::tp},       Term{"cp traffic", &StepSeconds::cp},
-    Term{"pp traffic", &StepSeconds::pp},       Term{"dp traffic", &StepSeconds::dp},
-    Term{"optimizer", &StepSeconds::optimizer}, Term{"fixed", &StepSeconds::fixed}};
-
 /// Changes of a step by less are not told apart.
 constexpr double kNoticeable = 0.005;
 
@@ -116,7 +106,7 @@ std::string largest_term(const PlannedLayout& planned) {
 
 Waterfall waterfall(const PlannedLayout& from, const PlannedLayout& to) {
   Waterfall terms;
-  for (const Term& term : kTerms) {
+  for (const StepTerm& term : kStepTerms) {
     terms.push_back(
         {term.name, from.estimate.seconds.*term.seconds, to.estimate.seconds.*term.seconds});
   }

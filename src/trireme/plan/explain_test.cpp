@@ -27,7 +27,7 @@ TEST(WhySlower, NamesTheTermThatGrowsMost) {
   PlannedLayout best, other;
   best.estimate.seconds = {.compute = 1, .bubble = 0.5};
   other.estimate.seconds = {.compute = 0.9, .bubble = 0.5, .tp = 0.6, .dp = 0.01};
-  EXPECT_EQ(why_slower(best, other), "34.0 % slower: +0.6 s tp traffic, +0.01 s dp traffic");
+  EXPECT_EQ(why_slower(best, other), "34.0 % slower: +0.6 s exposed tp, +0.01 s exposed dp");
 }
 
 TEST(Explain, AChangeForTheBetterIsNeverSlower) {

@@ -104,7 +104,7 @@ class MachineSearch {
               .not_priced = count(State::kUnknown),
               .layouts = {},
               .pareto = {},
-              .is_stopped = is_stopped()};
+              .is_stopped = control_.is_stopped()};
     plan.rejected.at(static_cast<std::size_t>(PlanRule::kTrainer)) += count(State::kRefused);
     plan.rejected.at(static_cast<std::size_t>(PlanRule::kProgram)) += count(State::kTooLarge);
     return plan;
@@ -146,10 +146,7 @@ class MachineSearch {
       return !item.is_expanded && (item.state == State::kFits || item.state == State::kTooLarge);
     });
   }
-  [[nodiscard]] bool is_stopped() const {
-    return control_.stop != nullptr && control_.stop->load() != 0;
-  }
-  [[nodiscard]] bool has_work() const { return work_ < most_work_ && !is_stopped(); }
+  [[nodiscard]] bool has_work() const { return work_ < most_work_ && !control_.is_stopped(); }
   [[nodiscard]] std::int64_t count(State state) const {
     return std::count_if(items_.begin(), items_.end(),
                          [&](const Item& item) { return item.state == state; });

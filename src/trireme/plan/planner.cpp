@@ -45,7 +45,7 @@ class Selection {
   void add_to(Plan& plan) {
     Choice choice = choose();
     for (bool is_stopped = false; !choice.open.empty(); choice = choose()) {
-      is_stopped = is_stopped || (options_.control.stop && options_.control.stop->load() != 0);
+      is_stopped = is_stopped || options_.control.is_stopped();
       // After a signal one layout is enough.
       if (is_stopped && choice.offered.size() > choice.open.size()) break;
       if (is_stopped) choice.open.resize(1);
@@ -192,8 +192,7 @@ Plan make_plan(const PlanRequest& request, const PlanOptions& options) {
   std::sort(found.fitting.begin(), found.fitting.end(), is_better);
   rank_by_simulation(request, space, found.fitting, options.control);
   Selection(request, space, options, found.fitting).add_to(plan);
-  const std::atomic<int>* const stop = options.control.stop;
-  plan.is_stopped = plan.is_stopped || (stop != nullptr && stop->load() != 0);
+  plan.is_stopped = plan.is_stopped || options.control.is_stopped();
   std::stable_sort(plan.layouts.begin(), plan.layouts.end(), is_faster);
   if (options.has_pareto) plan.pareto = pareto_front(request, space, found.fitting);
   if (plan.layouts.empty() && found.nearest)

@@ -7,6 +7,7 @@
 #include "trireme/base/errors.h"
 #include "trireme/base/units.h"
 #include "trireme/plan/program_memory.h"
+#include "trireme/plan/search.h"
 #include "trireme/program/pipeline.h"
 
 namespace trireme {
@@ -55,8 +56,15 @@ std::optional<PlanRule> check_program(const PlanRequest& request, PlannedLayout&
   planned.stages.clear();
   planned.needed_bytes = 0;
   planned.is_from_program = true;
-  const bool is_alone = workload.layout.pp == 1;
-  for (const KindBytes& bytes : is_alone ? std::vector{largest} : stage_kind_bytes(build)) {
+  std::vector<KindBytes> stages(static_cast<std::size_t>(workload.layout.pp), largest);
+  const bool is_whole = for_each_on_threads(stages.size(), {}, [&] {
+    return [&](std::size_t i) {
+      const int stage = static_cast<int>(i);
+      if (stage != planned.estimate.fullest_stage) stages[i] = stage_kind_bytes(build, stage);
+    };
+  });
+  TRI_CHECK(is_whole);
+  for (const KindBytes& bytes : stages) {
     planned.stages.push_back(stage_kinds(bytes));
     planned.needed_bytes = std::max(planned.needed_bytes, needed(bytes));
   }

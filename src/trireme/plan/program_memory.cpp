@@ -45,14 +45,6 @@ KindBytes stage_kind_bytes(const BuildRequest& request, int stage) {
   return stage_placement(checked(request), stage, 0).kind_bytes;
 }
 
-std::vector<KindBytes> stage_kind_bytes(const BuildRequest& request) {
-  std::vector<KindBytes> bytes;
-  for (const Placement& placement : stage_placements(request, 0)) {
-    bytes.push_back(placement.kind_bytes);
-  }
-  return bytes;
-}
-
 std::vector<std::int64_t> stage_arena_bytes(const BuildRequest& request,
                                             std::int64_t workspace_bytes) {
   std::vector<std::int64_t> bytes;

@@ -10,11 +10,9 @@
 
 namespace trireme {
 
-/// Bytes by kind of each rank of the pipeline, of its first tensor-, context- and data-parallel
-/// rank, which holds the largest shards; by several threads; without the workspace of a backend's
-/// kernels. Throws UsageError for a layout that the trainer would refuse.
-[[nodiscard]] std::vector<KindBytes> stage_kind_bytes(const BuildRequest& request);
-/// Of one of them.
+/// Bytes by kind of one rank of the pipeline, of its first tensor-, context- and data-parallel
+/// rank, which holds the largest shards; without the workspace of a backend's kernels. Throws
+/// UsageError for a layout that the trainer would refuse.
 [[nodiscard]] KindBytes stage_kind_bytes(const BuildRequest& request, int stage);
 
 /// Bytes of the arena of each rank of the pipeline, of its first tensor-, context- and

@@ -418,10 +418,9 @@ bool for_each_on_threads(std::size_t count, const SearchControl& control,
   std::atomic<std::size_t> next{0};
   std::atomic<std::size_t> done{0};
   std::vector<std::exception_ptr> failures(count);
-  const auto is_stopped = [&] { return control.stop != nullptr && control.stop->load() != 0; };
   const auto work = [&](bool reports) {
     const std::function<void(std::size_t)> worker = make_worker();
-    for (std::size_t i = next++; i < count && !is_stopped(); i = next++) {
+    for (std::size_t i = next++; i < count && !control.is_stopped(); i = next++) {
       try {
         worker(i);
       } catch (...) {

@@ -111,6 +111,7 @@ struct SearchControl {
   /// Called by one thread, now and then.
   std::function<void(std::size_t done, std::size_t total)> progress = {};
   const std::atomic<int>* stop = nullptr;  ///< not 0: end with what has been found
+  [[nodiscard]] bool is_stopped() const { return stop != nullptr && stop->load() != 0; }
 };
 
 [[nodiscard]] std::size_t num_threads(const SearchControl& control);

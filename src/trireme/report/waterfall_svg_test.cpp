@@ -26,7 +26,7 @@ StepChange slower_by_traffic() {
           .from_name = "best",
           .to_name = "runner-up",
           .from_seconds = 6.0,
-          .changes = {{"compute", -0.01}, {"bubble", 0.0}, {"tp traffic", 0.03}}};
+          .changes = {{"compute", -0.01}, {"bubble", 0.0}, {"exposed tp", 0.03}}};
 }
 
 TEST(ChangeSvg, EndsAtTheSumOfTheChanges) {
