@@ -3,7 +3,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
-#include <iostream>
 #include <iterator>
 #include <map>
 #include <random>
@@ -188,13 +187,17 @@ void check_case(const Case& test) {
   EXPECT_EQ(run.bytes_sent, run.predicted_sent);
 }
 
-/// TRIREME_TEST_SEED draws others.
+int from_environment(const char* name, int otherwise) {
+  const char* const given = std::getenv(name);
+  return given == nullptr ? otherwise : std::atoi(given);
+}
+
+/// TRIREME_TEST_SEED draws others, TRIREME_TEST_DRAWS as many.
 TEST(RandomLayouts, EqualOneRank) {
-  const char* const given = std::getenv("TRIREME_TEST_SEED");
-  const auto seed = static_cast<unsigned>(given == nullptr ? 4 : std::atoi(given));
-  std::cout << "TRIREME_TEST_SEED=" << seed << "\n";
-  LayoutDraw draw(seed);
-  for (int i = 0; i < (kIsSanitized ? 3 : 85); ++i) {
+  const int seed = from_environment("TRIREME_TEST_SEED", 4);
+  const int num_draws = kIsSanitized ? 3 : from_environment("TRIREME_TEST_DRAWS", 15);
+  LayoutDraw draw(static_cast<unsigned>(seed));
+  for (int i = 0; i < num_draws; ++i) {
     const Case test = draw.next();
     SCOPED_TRACE(testing::Message()
                  << "seed " << seed << ", draw " << i << ": " << test.model << " " << test.layout);

@@ -10,6 +10,7 @@
 #include "trireme/calibrate/measured_file.h"
 #include "trireme/cli/command_line.h"
 #include "trireme/cost/cluster.h"
+#include "trireme/execute/cpu/threads.h"
 
 namespace trireme {
 namespace {
@@ -58,6 +59,9 @@ class AutoLayoutTest : public testing::Test {
                                 "[data]\ntext = [\"text.txt\"]\n"
                                 "[batch]\nseq = 16\nmicro_batch = 3\nglobal_batch = 4\n"
                                 "[layout]\ndp = 7\nbucket_mib = 2\n");
+  }
+  void SetUp() override {
+    if (num_available_cores() < 2) GTEST_SKIP() << "needs teams of two threads";
   }
 
   [[nodiscard]] CommandResult run(const std::string& arguments) const {

@@ -340,7 +340,7 @@ void ModelBuilder::attention(int layer, LayerBuffers& at) {
       buffer.bytes = cache->bytes = shape_.cache * spec.kv_width() * dtype_bytes(buffer.dtype);
       buffer.name = "cache." + buffer.name;
     }
-    program_.set_buffers(std::move(program_.buffers));  // by their new names
+    program_.set_buffers(std::exchange(program_.buffers, {}));  // by their new names
   }
   const Access cache_access = shape_.cache > 0 ? Access::kReadWrite : Access::kWrite;
   Instruction& rope =

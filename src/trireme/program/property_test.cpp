@@ -16,8 +16,8 @@
 namespace trireme {
 namespace {
 
-constexpr unsigned kNumWorlds = kIsSanitized ? 100 : 1'000;
-constexpr unsigned kNumSteps = kIsSanitized ? 60 : 600;
+constexpr unsigned kNumWorlds = kIsSanitized ? 100 : 300;
+constexpr unsigned kNumSteps = kIsSanitized ? 60 : 300;
 
 TEST(RandomRequests, CoverSchedulesDegreesAndStrategies) {
   std::set<std::string> schedules;
