@@ -60,7 +60,7 @@ StepReport model_report(const ModelStep& step, const std::string& cluster_name) 
     throw UsageError(fmt::format(
         "[command line] --model {}: no model that Trireme trains; give a models/*.toml or one of "
         "{}",
-        step.model, known_model_names()));
+        step.model, trained_model_names()));
   }
   BuildRequest request{.spec = resolved(*spec),
                        .layout = {},

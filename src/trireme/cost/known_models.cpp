@@ -4,11 +4,13 @@
 #include <array>
 #include <map>
 #include <toml++/toml.h>
+#include <type_traits>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "trireme/base/errors.h"
+#include "trireme/base/nearest.h"
 #include "trireme/base/words.h"
 #include "trireme/cost/quantity_file.h"
 
@@ -101,34 +103,84 @@ const std::map<std::string, std::string, std::less<>>& aliases() {
   return names;
 }
 
-std::int64_t integer(const toml::table& table, std::string_view key) {
-  return table[key].value_or<std::int64_t>(0);
-}
+/// The keys of a models/*.toml, each of its type and none besides.
+class ModelFile {
+ public:
+  ModelFile(const std::string& text, const std::string& name) : name_(name) {
+    try {
+      table_ = toml::parse(text, name);
+    } catch (const toml::parse_error& error) {
+      throw UsageError(fmt::format("[{}:{}] {}; correct the TOML", name, error.source().begin.line,
+                                   error.description()));
+    }
+    constexpr std::array<std::string_view, 15> kKeys = {
+        "family",  "layers",    "hidden",   "heads", "kv_heads", "head_dim", "ffn",    "vocab",
+        "max_seq", "rope_base", "norm_eps", "tied",  "qkv_bias", "qk_norm",  "dropout"};
+    for (const auto& [key, value] : table_) {
+      if (std::find(kKeys.begin(), kKeys.end(), key.str()) != kKeys.end()) continue;
+      refuse(
+          value, key.str(),
+          fmt::format("a model has no such key; did you mean {}?", nearest_name(key.str(), kKeys)));
+    }
+  }
+
+  template <typename T>
+  [[nodiscard]] T value_or(std::string_view key, T otherwise, std::string_view what) const {
+    const toml::node* const node = table_.get(key);
+    if (node == nullptr) return otherwise;
+    constexpr bool kIsExact = std::is_same_v<T, bool>;  // a number is no flag
+    const std::optional<T> value = kIsExact ? node->value_exact<T>() : node->value<T>();
+    if (value) return *value;
+    refuse(*node, key, fmt::format("must be {}; correct it", what));
+  }
+  [[nodiscard]] std::int64_t integer(std::string_view key) const {
+    return value_or<std::int64_t>(key, 0, "a whole number");
+  }
+  [[nodiscard]] double real(std::string_view key, double otherwise) const {
+    return value_or(key, otherwise, "a number");
+  }
+  [[nodiscard]] bool flag(std::string_view key) const {
+    return value_or(key, false, "true or false");
+  }
+  [[nodiscard]] Family family() const {
+    const auto name = value_or<std::string>("family", "llama", "llama or gpt2");
+    if (name != "llama" && name != "gpt2")
+      refuse(*table_.get("family"), "family", "must be llama or gpt2; correct it");
+    return name == "gpt2" ? Family::kGpt2 : Family::kLlama;
+  }
+
+ private:
+  [[noreturn]] void refuse(const toml::node& node, std::string_view key,
+                           const std::string& rest) const {
+    throw UsageError(fmt::format("[{}:{}] {}: {}", name_, node.source().begin.line, key, rest));
+  }
+
+  std::string name_;
+  toml::table table_;
+};
 
 ModelSpec spec_of(const std::string& text, const std::string& name) {
-  toml::table table;
+  const ModelFile file(text, name);
+  const ModelSpec defaults;
+  const ModelSpec given = {.family = file.family(),
+                           .layers = file.integer("layers"),
+                           .hidden = file.integer("hidden"),
+                           .heads = file.integer("heads"),
+                           .kv_heads = file.integer("kv_heads"),
+                           .head_dim = file.integer("head_dim"),
+                           .ffn = file.integer("ffn"),
+                           .vocab = file.integer("vocab"),
+                           .max_seq = file.integer("max_seq"),
+                           .rope_base = file.real("rope_base", defaults.rope_base),
+                           .norm_eps = file.real("norm_eps", defaults.norm_eps),
+                           .tied = file.flag("tied"),
+                           .qkv_bias = file.flag("qkv_bias"),
+                           .qk_norm = file.flag("qk_norm")};
   try {
-    table = toml::parse(text, name);
-  } catch (const toml::parse_error& error) {
-    throw UsageError(fmt::format("[{}:{}] {}; correct the TOML", name, error.source().begin.line,
-                                 error.description()));
+    return resolved(given);
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("[{}] {}", name, error.what()));
   }
-  return resolved({.family = table["family"].value_or<std::string>("llama") == "gpt2"
-                                 ? Family::kGpt2
-                                 : Family::kLlama,
-                   .layers = integer(table, "layers"),
-                   .hidden = integer(table, "hidden"),
-                   .heads = integer(table, "heads"),
-                   .kv_heads = integer(table, "kv_heads"),
-                   .head_dim = integer(table, "head_dim"),
-                   .ffn = integer(table, "ffn"),
-                   .vocab = integer(table, "vocab"),
-                   .max_seq = integer(table, "max_seq"),
-                   .rope_base = table["rope_base"].value_or(ModelSpec{}.rope_base),
-                   .norm_eps = table["norm_eps"].value_or(ModelSpec{}.norm_eps),
-                   .tied = table["tied"].value_or(false),
-                   .qkv_bias = table["qkv_bias"].value_or(false),
-                   .qk_norm = table["qk_norm"].value_or(false)});
 }
 
 const std::map<std::string, ModelSpec, std::less<>>& built_in_specs() {
@@ -171,13 +223,19 @@ std::optional<ModelShape> known_model(std::string_view name_or_path) {
   return std::nullopt;
 }
 
-std::string known_model_names() {
+std::string trained_model_names() {
   std::vector<std::string_view> names;
   for (const BuiltInFile& file : built_in_files()) {
     if (file.folder == "models") names.push_back(file.stem);
   }
-  for (const PricedModel& model : priced_models()) names.push_back(model.name);
   return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::string known_model_names() {
+  std::vector<std::string_view> priced;
+  for (const PricedModel& model : priced_models()) priced.push_back(model.name);
+  return fmt::format("{}; priced alone, for other frameworks: {}", trained_model_names(),
+                     fmt::join(priced, ", "));
 }
 
 }  // namespace trireme

@@ -17,7 +17,9 @@ namespace trireme {
 /// The spec of a name or path that Trireme can train; nothing for the others.
 [[nodiscard]] std::optional<ModelSpec> known_spec(std::string_view name_or_path);
 
-/// Names for a message, ", " between.
+/// Names for a message, ", " between: of the models that Trireme can train.
+[[nodiscard]] std::string trained_model_names();
+/// Of all, those that are only priced apart.
 [[nodiscard]] std::string known_model_names();
 
 }  // namespace trireme

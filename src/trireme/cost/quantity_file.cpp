@@ -322,13 +322,16 @@ std::string quantity_file_source(const std::string& name_or_path, std::string_vi
   const bool is_path =
       name_or_path.find('/') != std::string::npos || name_or_path.ends_with(".toml");
   if (is_path) {
-    std::ifstream file(name_or_path, std::ios::binary);
-    std::string text{std::istreambuf_iterator<char>(file), {}};
-    if (!file || std::filesystem::is_directory(name_or_path)) {
-      throw ResourceError(
+    std::ifstream file;
+    std::error_code error;
+    // Reading from a folder throws where opening one does not fail.
+    if (!std::filesystem::is_directory(name_or_path, error))
+      file.open(name_or_path, std::ios::binary);
+    if (!file.is_open()) {
+      throw UsageError(
           fmt::format("[{}] cannot be read: must be a TOML file; correct the path", name_or_path));
     }
-    return text;
+    return {std::istreambuf_iterator<char>(file), {}};
   }
   std::vector<std::string_view> known;
   for (const BuiltInFile& file : built_in_files()) {
