@@ -24,7 +24,7 @@ constexpr std::size_t kMaxCallBytes = std::size_t{1} << 30;
 
 [[noreturn]] void throw_io_error(const std::filesystem::path& path, std::string_view action,
                                  int error_number, std::string_view remedy) {
-  throw ResourceError(fmt::format("[checkpoint] {}: cannot be {}: {}; {}", path.string(), action,
+  throw ResourceError(fmt::format("[file] {}: cannot be {}: {}; {}", path.string(), action,
                                   std::generic_category().message(error_number), remedy));
 }
 

@@ -142,6 +142,14 @@ TEST_F(CommandTest, SimulateRefusesAModelThatIsNotTrained) {
       "no model that Trireme trains");
 }
 
+TEST_F(CommandTest, SimulateOfAModelTakesNoKeysOfAConfig) {
+  expect_usage_error(
+      "simulate --model qwen2.5-0.5b --cluster h100-dgx --layout 'pp=2 dp=2' --global-batch 4 "
+      "--seq "
+      "1024 --layout.pp 4",
+      "--layout.pp is a key of a config");
+}
+
 TEST_F(CommandTest, SimulatePricesAModelOnAPublishedCluster) {
   const CommandResult result =
       run("simulate --model qwen2.5-0.5b --cluster h100-dgx --layout 'pp=2 dp=4 zero=1' "

@@ -13,6 +13,7 @@
 #include "trireme/cli/commands.h"
 #include "trireme/cli/model_folder.h"
 #include "trireme/cli/text_evaluation.h"
+#include "trireme/cli/validators.h"
 #include "trireme/comm/threads/thread_world.h"
 #include "trireme/data/batch.h"
 
@@ -98,11 +99,11 @@ void add_eval_command(CLI::App& app, Session& session) {
       ->required();
   command->add_option("text", arguments->text, "text file")->required();
   command->add_option("--seq", arguments->seq, "tokens of a window; 0 = the model's context")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_from(0));
   command->add_option("--micro-batch", arguments->micro_batch, "windows at once (4)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
   command->add_option("--tokens", arguments->tokens, "tokens to evaluate; 0 = all")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_from(0));
   command->add_option("--layout", arguments->layout, "layout text, for example \"dp=2\"");
   command->add_flag("--json", arguments->is_json, "print JSON");
   command->footer("Example: trireme eval runs/demo data/kjv.txt --tokens 20000");

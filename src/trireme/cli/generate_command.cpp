@@ -9,6 +9,7 @@
 #include "trireme/cli/commands.h"
 #include "trireme/cli/model_folder.h"
 #include "trireme/cli/safe_text.h"
+#include "trireme/cli/validators.h"
 #include "trireme/data/corpus.h"
 
 namespace trireme {
@@ -81,22 +82,21 @@ void add_generate_command(CLI::App& app, Session& session) {
                    "checkpoint, run folder (its newest one) or Hugging Face folder")
       ->required();
   command->add_option("--prompt", arguments->prompt, "text to continue")->required();
-  command->add_option("--tokens", arguments->tokens, "tokens to add (200)")
-      ->check(CLI::NonNegativeNumber);
+  command->add_option("--tokens", arguments->tokens, "tokens to add (200)")->check(whole_from(0));
   command
       ->add_option("--temperature", arguments->sampling.temperature,
                    "0 = most likely token, 1 = as learnt (0.8)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(number_up_to(1e6, true));
   command
       ->add_option("--top-k", arguments->sampling.top_k,
                    "sample from the k most likely tokens; 0 = all")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_from(0));
   command->add_option("--seed", arguments->sampling.seed, "of the random numbers (0)")
       ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()));
   command
       ->add_option("--context", arguments->context,
                    "tokens that the caches hold; 0 = the model's context")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_from(0));
   command->add_option("--layout", arguments->layout,
                       "layout text of one replica, for example \"pp=2 tp=2\"");
   command

@@ -3,10 +3,12 @@
 #include <array>
 #include <charconv>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 #include <system_error>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -27,6 +29,11 @@
 
 namespace trireme {
 namespace {
+
+// Far beyond any machine, and small enough for what is computed from them.
+constexpr double kMostGib = 1e6;
+constexpr double kMostTokens = 1e18;
+constexpr double kMostHours = 1e9;
 
 struct PlanArguments {
   std::string model;
@@ -76,6 +83,17 @@ PlanLimits limits_of(const PlanArguments& arguments) {
   PlanLimits limits = arguments.limits;
   if (arguments.zero >= 0) limits.zero = arguments.zero;
   if (arguments.sp >= 0) limits.sp = arguments.sp == 1;
+  if (arguments.sp == 1 && limits.tp == 1)
+    refuse("--sp", "1", "there is nothing to divide with --tp 1; leave one of them out");
+  for (const auto& [name, value, most] :
+       {std::tuple("tp", std::int64_t{limits.tp}, std::int64_t{limits.max_tp}),
+        std::tuple("cp", std::int64_t{limits.cp}, std::int64_t{limits.max_cp}),
+        std::tuple("pp", std::int64_t{limits.pp}, std::int64_t{limits.max_pp}),
+        std::tuple("mbs", limits.micro_batch, limits.max_micro_batch)}) {
+    if (most == 0 || value <= most) continue;
+    refuse(fmt::format("--{}", name), fmt::format("{}", value),
+           fmt::format("must not be above --max-{} {}; leave one of them out", name, most));
+  }
   if (!arguments.recompute.empty())
     limits.recompute = choice<Recompute, 3>("--recompute", arguments.recompute, recompute_name);
   const std::size_t colon = arguments.schedule.find(':');
@@ -86,6 +104,8 @@ PlanLimits limits_of(const PlanArguments& arguments) {
       std::from_chars(chunks.data(), chunks.data() + chunks.size(), limits.chunks);
   if (error != std::errc{} || end != chunks.data() + chunks.size() || limits.chunks < 2)
     refuse("--schedule", arguments.schedule, "chunks must be 2 or more; use interleaved:2");
+  if (limits.schedule != "interleaved")
+    refuse("--schedule", arguments.schedule, "only interleaved takes chunks; leave them out");
   return limits;
 }
 
@@ -173,7 +193,9 @@ void check_page(const std::string& path, const Cluster& cluster) {
   }
   const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
   std::error_code error;
-  if (std::filesystem::is_directory(path, error) || !std::filesystem::is_directory(folder, error))
+  if (std::filesystem::is_directory(path, error))
+    refuse("--html", path, "must be a file and is a folder; name a file in it");
+  if (!std::filesystem::is_directory(folder, error))
     refuse("--html", path,
            "must be a file in a folder that exists; make the folder or name another");
 }
@@ -193,6 +215,11 @@ int devices_of(const PlanArguments& arguments, const Cluster& cluster) {
            "a calibrated machine is one node; use --gpus for the number of ranks");
   }
   if (cluster.is_cpu) return cluster.node_devices;
+  const int most_nodes = std::numeric_limits<int>::max() / cluster.node_devices;
+  if (arguments.nodes > most_nodes) {
+    refuse("--nodes", fmt::format("{}", arguments.nodes),
+           fmt::format("must be at most {}; correct it", most_nodes));
+  }
   if (arguments.nodes > 0) return arguments.nodes * cluster.node_devices;
   throw UsageError(
       "[command line] plan: --nodes or --gpus is missing: must be given for a cluster; see trireme "
@@ -231,17 +258,20 @@ void run_plan(const PlanArguments& arguments, Session& session) {
   if (!arguments.html.empty()) write_page(arguments.html, request, answer, questions, session);
   if (target && !plan.layouts.empty()) session.print("\n" + emit_launch(request, plan, *target));
   if (plan.layouts.empty()) session.exit_code = kExitFailure;
-  if (const int number = signals.number().load(); number != 0)
+  if (const int number = signals.number().load(); number != 0) {
+    if (arguments.is_csv || !arguments.html.empty() || target)
+      session.note("stopped by a signal: what is written is the best so far");
     session.exit_code = kExitSignalBase + number;
+  }
 }
 
 /// The Playbook's models and nodes, one million tokens a step.
-void run_sweep(PlanArguments arguments, const Session& session) {
+void run_sweep(PlanArguments arguments, Session& session) {
   constexpr std::int64_t kMaxTableBytes = std::int64_t{1} << 26;
   constexpr std::array kModels = {"1B", "3B", "8B", "80B"};
   constexpr std::array kNodes = {1, 2, 4, 8, 16, 32, 64};
-  if (arguments.global_batch == 0) arguments.global_batch = 256;
-  if (arguments.seq == 0) arguments.seq = 4096;
+  arguments.global_batch = 256;
+  arguments.seq = 4096;
   const auto runs = published_runs(
       parse_csv(read_text(arguments.sweep, kMaxTableBytes), arguments.sweep), arguments.sweep);
   const StopSignals signals;
@@ -264,6 +294,10 @@ void run_sweep(PlanArguments arguments, const Session& session) {
       "predicted to be fastest has measured, by the fastest.\n",
       arguments.framework, arguments.cluster, arguments.global_batch, arguments.seq));
   session.print(sweep_text(cells));
+  if (const int number = signals.number().load(); number != 0) {
+    session.note("stopped by a signal: the rows so far");
+    session.exit_code = kExitSignalBase + number;
+  }
 }
 
 void add_request_options(CLI::App& command, PlanArguments& arguments) {
@@ -274,16 +308,16 @@ void add_request_options(CLI::App& command, PlanArguments& arguments) {
                   "name of a cluster, or PATH.toml; also of trireme calibrate")
       ->required()
       ->check(non_empty("cluster"));
-  CLI::Option* const nodes = command.add_option("--nodes", arguments.nodes, "nodes of the cluster")
-                                 ->check(CLI::PositiveNumber);
+  CLI::Option* const nodes =
+      command.add_option("--nodes", arguments.nodes, "nodes of the cluster")->check(whole_from(1));
   command
       .add_option("--gpus", arguments.gpus,
                   "devices, instead of whole nodes; ranks on a calibrated machine (its cores)")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_from(1))
       ->excludes(nodes);
   command.add_option("--global-batch", arguments.global_batch, "sequences of a step")
-      ->check(CLI::PositiveNumber);
-  command.add_option("--seq", arguments.seq, "tokens of a sequence")->check(CLI::PositiveNumber);
+      ->check(whole_from(1));
+  command.add_option("--seq", arguments.seq, "tokens of a sequence")->check(whole_from(1));
   command.add_option("--framework", arguments.framework,
                      "name of a profile, or PATH.toml (trireme)");
   command.add_option("--precision", arguments.precision, "bf16, fp16, fp8 or fp32 (bf16)");
@@ -292,7 +326,7 @@ void add_request_options(CLI::App& command, PlanArguments& arguments) {
 void add_limit_options(CLI::App& command, PlanArguments& arguments) {
   PlanLimits& limits = arguments.limits;
   const auto degree = [&](const char* name, int& target, const char* text) {
-    command.add_option(name, target, text)->check(CLI::PositiveNumber);
+    command.add_option(name, target, text)->check(whole_from(1));
   };
   degree("--tp", limits.tp, "fix tensor parallelism");
   degree("--cp", limits.cp, "fix context parallelism");
@@ -302,9 +336,9 @@ void add_limit_options(CLI::App& command, PlanArguments& arguments) {
   degree("--max-cp", limits.max_cp, "most context parallelism");
   degree("--max-pp", limits.max_pp, "most stages");
   command.add_option("--mbs", limits.micro_batch, "fix the sequences of a micro-batch")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_from(1));
   command.add_option("--max-mbs", limits.max_micro_batch, "most sequences of a micro-batch")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_from(1));
   command.add_option("--zero", arguments.zero, "fix the ZeRO stage")->check(CLI::Range(0, 3));
   command.add_option("--sp", arguments.sp, "fix sequence parallelism, 0 or 1")
       ->check(CLI::Range(0, 1));
@@ -313,47 +347,73 @@ void add_limit_options(CLI::App& command, PlanArguments& arguments) {
   command
       .add_option("--memory-gib", arguments.memory_gib,
                   "memory of a device, or of a calibrated machine, instead of its own")
-      ->check(CLI::PositiveNumber);
+      ->check(number_up_to(kMostGib));
 }
 
 void add_answer_options(CLI::App& command, PlanArguments& arguments) {
   command.add_option("--top", arguments.top, "layouts to offer (10)")->check(CLI::Range(1, 1000));
   CLI::Option* const json = command.add_flag("--json", arguments.is_json, "print JSON");
-  command.add_flag("--csv", arguments.is_csv, "print a table that trireme predict reads")
-      ->excludes(json);
-  command.add_flag("--explain", arguments.explains,
-                   "say why: what binds, why the runner-up loses, what changes would bring");
-  command.add_option("--pareto", arguments.pareto, "also the layouts that trade one for the other")
-      ->check(CLI::IsMember({"memory,throughput"}));
-  command.add_option("--tokens", arguments.tokens, "of the whole training, for GPU-hours")
-      ->check(CLI::PositiveNumber);
+  CLI::Option* const csv =
+      command.add_flag("--csv", arguments.is_csv, "print a table that trireme predict reads")
+          ->excludes(json);
   command
-      .add_option("--mtbf-hours", arguments.mtbf_hours,
-                  "mean time between failures of the whole run, for checkpoints")
-      ->check(CLI::PositiveNumber);
+      .add_flag("--explain", arguments.explains,
+                "say why: what binds, why the runner-up loses, what changes would bring")
+      ->excludes(csv);
+  command
+      .add_option(
+          "--pareto", arguments.pareto,
+          "also the layouts that trade one for the other: memory,throughput is what it takes")
+      ->check([](const std::string& value) {
+        return value == "memory,throughput"
+                   ? std::string()
+                   : value + ": must be memory,throughput; use --pareto memory,throughput";
+      })
+      ->excludes(csv);
+  command.add_option("--tokens", arguments.tokens, "of the whole training, for GPU-hours")
+      ->check(number_up_to(kMostTokens))
+      ->excludes(csv);
+  CLI::Option* const mtbf =
+      command
+          .add_option("--mtbf-hours", arguments.mtbf_hours,
+                      "mean time between failures of the whole run, for checkpoints")
+          ->check(number_up_to(kMostHours))
+          ->excludes(csv);
   command
       .add_option("--checkpoint-seconds", arguments.failures.checkpoint_seconds,
                   "in which saving holds training up (60)")
-      ->check(CLI::PositiveNumber);
+      ->check(number_up_to(kMostHours))
+      ->needs(mtbf);
   command
       .add_option("--restart-seconds", arguments.failures.restart_seconds,
                   "from a failure to the next step (0)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(number_up_to(kMostHours, true))
+      ->needs(mtbf);
   command.add_option("--threads", arguments.threads, "of the search; the plan is the same (all)")
-      ->check(CLI::PositiveNumber);
-  command
-      .add_option("--emit", arguments.emit,
-                  "write the best layout's configuration for one of " + framework_names())
-      ->excludes(json)
-      ->check(non_empty("framework"));
-  command.add_option("--emit-folder", arguments.emit_folder, "where (the current one)");
-  CLI::Option* const html =
-      command.add_option("--html", arguments.html, "write a page with tables and pictures")
+      ->check(whole_from(1));
+}
+
+void add_file_options(CLI::App& command, PlanArguments& arguments) {
+  CLI::Option* const emit =
+      command
+          .add_option("--emit", arguments.emit,
+                      "write the best layout's configuration for one of " + framework_names())
+          ->excludes(command.get_option("--json"))
+          ->check(non_empty("framework"));
+  command.add_option("--emit-folder", arguments.emit_folder, "where (the current one)")
+      ->needs(emit);
+  command.add_option("--html", arguments.html, "write a page with tables and pictures")
+      ->check(non_empty("file"));
+  CLI::Option* const sweep =
+      command
+          .add_option("--sweep", arguments.sweep,
+                      "CSV of published runs, instead of --model and the rest: plan 1B to 80B on 1 "
+                      "to 64 nodes, a million tokens a step, beside the best of them")
           ->check(non_empty("file"));
-  command
-      .add_option("--sweep", arguments.sweep,
-                  "CSV of published runs: 1B to 80B on 1 to 64 nodes beside them")
-      ->excludes(html);
+  for (const char* const other :
+       {"--model", "--nodes", "--gpus", "--global-batch", "--seq", "--top", "--json", "--csv",
+        "--explain", "--pareto", "--tokens", "--mtbf-hours", "--emit", "--html"})
+    sweep->excludes(command.get_option(other));
 }
 
 void check_arguments(const PlanArguments& arguments) {
@@ -379,6 +439,7 @@ void add_plan_command(CLI::App& app, Session& session) {
   add_request_options(*command, *arguments);
   add_limit_options(*command, *arguments);
   add_answer_options(*command, *arguments);
+  add_file_options(*command, *arguments);
   command->footer(fmt::format(
       "Clusters: {}\nFrameworks: {}\nModels: {}\n"
       "Example: trireme plan --model llama-3-8b --cluster h100-dgx --nodes 16 --global-batch 1024 "

@@ -169,6 +169,35 @@ TEST_F(PlanCommandTest, WhatIsMissingOrUnknownIsNamed) {
   expect_usage_error("--model llama-3-8b --nodes 1 --global-batch 8 --seq 9999", "seq = 8192");
 }
 
+TEST_F(PlanCommandTest, NumbersOutOfRangeAreRefused) {
+  for (const char* const option : {"--tokens", "--memory-gib", "--mtbf-hours"}) {
+    expect_usage_error(kLlama + " " + option + " nan", "nan: must be a number above 0");
+    expect_usage_error(kLlama + " " + option + " 1e300",
+                       "1e300: must be a number above 0 and at most");
+  }
+  expect_usage_error(kLlama + " --mtbf-hours 1 --restart-seconds nan",
+                     "must be a number of 0 or more");
+  expect_usage_error("--model llama-3-8b --global-batch 16 --seq 4096 --nodes 536870914",
+                     "--nodes 536870914: must be at most");
+  expect_usage_error(kLlama + " --tp abc", "--tp: abc: must be a whole number of 1 or more");
+}
+
+TEST_F(PlanCommandTest, FlagsThatWouldDoNothingAreRefused) {
+  for (const char* const flags :
+       {"--csv --explain", "--csv --tokens 1e9", "--checkpoint-seconds 3", "--emit-folder .",
+        "--sweep s.csv", "--sp 1 --tp 1", "--schedule 1f1b:2", "--tp 2 --max-tp 1"}) {
+    EXPECT_EQ(plan(kLlama + " " + flags).exit_code, 2) << flags;
+  }
+}
+
+TEST_F(PlanCommandTest, EmittedFilesHaveTheWholeNameAndAllDevices) {
+  const CommandResult result = plan(
+      "--model qwen2.5-0.5b --gpus 12 --global-batch 12 --seq 4096 --tp 1 --dp 12 --emit trireme");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_CONTAINS(result.out, "wrote ./qwen2.5-0.5b.toml");
+  EXPECT_CONTAINS(result.out, "--nodes 2 --ntasks 12 --ntasks-per-node 6");
+}
+
 TEST_F(PlanCommandTest, WritesAPage) {
   const CommandResult result = plan(kTiny + " --explain --html plan.html");
   ASSERT_EQ(result.exit_code, 0) << result.err;

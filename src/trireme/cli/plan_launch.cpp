@@ -13,17 +13,24 @@ namespace {
 
 constexpr std::int64_t kMaxConfigBytes = std::int64_t{1} << 26;
 
+/// Without the folder and the extension of a path; names themselves have dots, as llama-3.1-405b.
+std::string model_stem(const std::string& name_or_path) {
+  const std::filesystem::path path(name_or_path);
+  return (path.extension() == ".toml" ? path.stem() : path.filename()).string();
+}
+
 LaunchRequest launch_request(const PlanRequest& request, const PlannedLayout& planned) {
-  const int per_node = request.cluster.node_devices;
   const int devices = planned.workload.layout.world();
-  const bool is_part_of_a_node = devices < per_node || request.cluster.is_cpu;
-  return {.model_name = std::filesystem::path(request.model_name).stem().string(),
+  // As few nodes as hold the devices, as many on each.
+  const int per_node = request.cluster.node_devices;
+  int nodes = request.cluster.is_cpu ? 1 : (devices + per_node - 1) / per_node;
+  while (devices % nodes != 0) ++nodes;
+  return {.model_name = model_stem(request.model_name),
           .spec = *request.spec,
           .layout = planned.workload.layout,
           .batch = planned.workload.batch,
           .precision = request.precision,
-          .setting = {.nodes = is_part_of_a_node ? 1 : devices / per_node,
-                      .devices_per_node = is_part_of_a_node ? devices : per_node}};
+          .setting = {.nodes = nodes, .devices_per_node = devices / nodes}};
 }
 
 std::string written(const LaunchFiles& files, const std::string& folder) {
@@ -65,6 +72,11 @@ std::string emit_launch(const PlanRequest& request, const Plan& plan, const Emit
                     "models/, or the path of such a file",
                     name, request.model_name));
   }
+  const std::string note =
+      name == request.profile.name
+          ? ""
+          : fmt::format("note: planned and priced as {} runs it; --framework names another\n",
+                        request.profile.name);
   std::string passed_over;
   for (std::size_t i = 0; i < plan.layouts.size(); ++i) {
     LaunchFiles files;
@@ -74,7 +86,7 @@ std::string emit_launch(const PlanRequest& request, const Plan& plan, const Emit
       passed_over += fmt::format("layout {} is not for {}: {}\n", i + 1, name, error.what());
       continue;
     }
-    return passed_over + fmt::format("layout {} for {}: ", i + 1, name) +
+    return note + passed_over + fmt::format("layout {} for {}: ", i + 1, name) +
            written(files, target.folder);
   }
   throw UsageError(

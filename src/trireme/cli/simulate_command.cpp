@@ -148,7 +148,7 @@ std::string result_text(const Schedule& schedule, const ScheduleTimes& times) {
 }
 
 /// Exactly one of the three forms, each with what it needs.
-void check_form(const SimulateArguments& arguments) {
+void check_form(const SimulateArguments& arguments, const std::vector<ConfigOverride>& overrides) {
   const bool has_config = !arguments.config.empty(), has_model = !arguments.step.model.empty();
   const bool is_bare = !arguments.costs.empty();
   if (has_config + has_model + is_bare != 1 || is_bare != arguments.cluster.empty()) {
@@ -156,6 +156,11 @@ void check_form(const SimulateArguments& arguments) {
         "[command line] simulate: needs CONFIG and --cluster, or --model, --cluster, --layout, "
         "--global-batch and --seq, to price a training step, or --costs alone, to price a bare "
         "schedule");
+  }
+  if (!has_config && !overrides.empty()) {
+    throw UsageError(fmt::format(
+        "[command line] simulate: --{} is a key of a config; name the CONFIG, or leave it out",
+        overrides.front().name));
   }
   const bool has_batch = arguments.step.global_batch > 0 && arguments.step.seq > 0;
   if (has_model && (arguments.step.layout.empty() || !has_batch)) {
@@ -206,7 +211,7 @@ void simulate_schedule(const SimulateArguments& arguments, const Session& sessio
 
 void run_simulate(const SimulateArguments& arguments, const std::vector<ConfigOverride>& overrides,
                   const Session& session) {
-  check_form(arguments);
+  check_form(arguments, overrides);
   if (!arguments.costs.empty()) return simulate_schedule(arguments, session);
   simulate_step(arguments, overrides, session);
 }
@@ -223,10 +228,10 @@ void add_model_options(CLI::App& command, ModelStep& step) {
       ->check(non_empty("layout"));
   command.add_option("--global-batch", step.global_batch, "of the model: sequences of a step")
       ->needs(model)
-      ->check(CLI::PositiveNumber);
+      ->check(whole_from(1));
   command.add_option("--seq", step.seq, "of the model: tokens of a sequence")
       ->needs(model)
-      ->check(CLI::PositiveNumber);
+      ->check(whole_from(1));
   command.add_option("--precision", step.precision, "of the model: bf16 or fp32 (bf16)")
       ->needs(model);
 }
@@ -269,7 +274,7 @@ void add_simulate_command(CLI::App& app, Session& session,
       ->add_option("--group", arguments->group,
                    "interleaved: micro-batches that a chunk takes at once; 0 = least valid")
       ->needs(costs)
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_from(0));
   CLI::Option* const trace =
       command->add_option("--trace", arguments->trace, "write a trace file for ui.perfetto.dev")
           ->check(non_empty("file"));

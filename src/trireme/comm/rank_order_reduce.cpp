@@ -118,7 +118,7 @@ void reduce_as(std::span<const std::byte* const> sources, std::span<std::byte* c
 void reduce_in_rank_order(std::span<const std::byte* const> sources,
                           std::span<std::byte* const> targets, std::int64_t num_elems,
                           Reduction reduction) {
-  TRI_CHECK(!sources.empty());
+  TRI_CHECK(!sources.empty() && !targets.empty());
   switch (reduction.dtype) {
     case DType::kF32:
       if (reduction.travels_in_bf16)

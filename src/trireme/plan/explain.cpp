@@ -165,12 +165,21 @@ std::optional<int> nodes_that_fit(PlanRequest request, const PlanOptions& option
   PlanOptions one = options;
   one.top = 1;
   one.has_pareto = false;
+  const auto fits = [&] { return !make_plan(request, one).layouts.empty(); };
   constexpr int kDoublings = 6;
-  for (int i = 0; i < kDoublings; ++i) {
+  int too_few = 0;
+  for (int i = 0; i < kDoublings && too_few == 0; ++i) {
     request.devices *= 2;
-    if (!make_plan(request, one).layouts.empty()) return request.nodes();
+    if (fits()) too_few = std::max(request.nodes() / 2, 1);
   }
-  return std::nullopt;
+  if (too_few == 0) return std::nullopt;
+  int enough = request.nodes();
+  while (enough - too_few > 1) {
+    const int nodes = (too_few + enough) / 2;
+    request.devices = nodes * request.cluster.node_devices;
+    (fits() ? enough : too_few) = nodes;
+  }
+  return enough;
 }
 
 }  // namespace trireme

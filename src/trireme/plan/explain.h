@@ -57,7 +57,8 @@ struct Explanation {
 /// Why there is no layout at all, with the tightest limit and what would do.
 [[nodiscard]] std::string impossible_because(const PlanRequest& request, const Plan& plan);
 
-/// Nodes, doubled until a layout fits; nothing up to 64 times as many.
+/// Nodes on which a layout fits: doubled until one does, then as few as halving the difference
+/// finds; nothing up to 64 times as many.
 [[nodiscard]] std::optional<int> nodes_that_fit(PlanRequest request, const PlanOptions& options);
 
 }  // namespace trireme

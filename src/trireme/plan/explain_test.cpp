@@ -52,6 +52,37 @@ TEST(Explain, StateOfAllParametersIsEighteenBytesEach) {
   EXPECT_EQ(why.whole_state_bytes, 18.0 * 8'030'261'248);
 }
 
+TEST(Impossible, AFactorOfTheDevicesThatOnlyReplicasTakeIsNamed) {
+  PlanRequest request = plan_request("llama-3-8b", 96, 1024);
+  request.profile = read_profile("megatron", request.cluster);
+  EXPECT_CONTAINS(refusal(request), "leaves dp = 3 or more; use a global batch of 1023 or 1026");
+  request.global_batch = 1026;
+  EXPECT_FALSE(make_plan(request, kClosedForm).layouts.empty());
+}
+
+TEST(Impossible, FixedDegreesAreAsManyDevicesAsTheirProduct) {
+  PlanRequest request = plan_request("llama-3-8b", 16, 64);
+  request.limits.tp = request.limits.pp = request.limits.dp = 2;
+  request.limits.cp = 1;
+  EXPECT_CONTAINS(refusal(request), "use 8 devices");
+}
+
+TEST(Impossible, AMicroBatchThatDoesNotDivideIsNamed) {
+  PlanRequest request = plan_request("llama-3-8b", 16, 64);
+  request.limits.micro_batch = 3;
+  EXPECT_CONTAINS(refusal(request), "mbs = 3 with a global batch of 64: must divide it");
+}
+
+TEST(NodesThatFit, AreNotOnlyDoublings) {
+  PlanRequest request = plan_request("llama-3.1-405b", 32, 64);
+  const std::optional<int> nodes = nodes_that_fit(request, kClosedForm);
+  ASSERT_TRUE(nodes.has_value());
+  request.devices = *nodes * request.cluster.node_devices;
+  EXPECT_FALSE(make_plan(request, kClosedForm).layouts.empty());
+  request.devices -= request.cluster.node_devices;
+  EXPECT_TRUE(make_plan(request, kClosedForm).layouts.empty());
+}
+
 TEST(Impossible, TensorParallelismAboveTheKeyHeadsNamesWhatDivides) {
   PlanRequest request = plan_request("llama-3-8b", 16, 16);
   request.limits.tp = 16;

@@ -26,15 +26,40 @@ std::int64_t product(const PlanLimits& limits) {
 }
 
 std::string no_degrees(const PlanRequest& request) {
-  const std::string fixed = degrees_text(request.limits);
+  const PlanLimits& limits = request.limits;
+  const std::string fixed = degrees_text(limits);
+  if (limits.tp != 0 && limits.cp != 0 && limits.pp != 0 && limits.dp != 0) {
+    return fmt::format("{} with {} devices: tp x cp x pp x dp must be the devices; use {} devices",
+                       fixed, request.devices, product(limits));
+  }
+  if (request.devices % product(limits) == 0) {
+    return fmt::format(
+        "{}{} devices: no tp x cp x pp x dp within --max-tp, --max-cp and --max-pp is as many; "
+        "lift "
+        "one of them",
+        fixed.empty() ? "" : fixed + " with ", request.devices);
+  }
   return fmt::format(
       "{}{} devices: tp x cp x pp x dp must be the devices; use {} devices, or leave degrees free",
       fixed.empty() ? "" : fixed + " with ", request.devices,
-      nearest_multiples(request.devices, product(request.limits)));
+      nearest_multiples(request.devices, product(limits)));
 }
 
 std::string no_choices(const PlanRequest& request) {
   const FrameworkRules& framework = framework_rules(request.profile.name);
+  const PlanLimits& limits = request.limits;
+  if (limits.micro_batch > 0 && request.global_batch % limits.micro_batch != 0) {
+    return fmt::format("mbs = {} with a global batch of {}: must divide it; use mbs = {}",
+                       limits.micro_batch, request.global_batch,
+                       nearest_divisors(request.global_batch, limits.micro_batch));
+  }
+  if (limits.chunks > 0 && limits.chunks > request.model.layers / std::max(limits.pp, 2)) {
+    return fmt::format(
+        "{}:{} with {} layers: each chunk of a stage needs a layer; use {} chunks or "
+        "less",
+        limits.schedule, limits.chunks, request.model.layers,
+        request.model.layers / std::max(limits.pp, 2));
+  }
   std::vector<std::string_view> recompute;
   for (const Recompute each : framework.recompute) recompute.push_back(recompute_name(each));
   return fmt::format(
@@ -63,13 +88,18 @@ std::string tensor_text(const PlanRequest& request) {
       model.kv_heads, model.ffn, fmt::join(valid, ", "));
 }
 
-/// The least dp that the model's own limits leave.
+/// The least dp that the model and the framework's rules leave.
 std::int64_t least_replicas(const PlanRequest& request) {
   const PlanSpace space(request);
   const ModelShape& model = request.model;
+  const FrameworkRules& framework = framework_rules(request.profile.name);
   std::int64_t least = request.devices;
   for (const Degrees& degrees : space.degrees()) {
-    const bool is_cut = common_divisor(model) % degrees.tp == 0 && degrees.pp <= model.layers &&
+    const bool has_stages =
+        degrees.pp == 1 ||
+        (degrees.pp <= model.layers && !(framework.needs_untied_stages && model.is_tied) &&
+         !(framework.needs_equal_stages && model.layers % degrees.pp != 0));
+    const bool is_cut = divides_tensors(model, framework, degrees.tp) && has_stages &&
                         (degrees.cp == 1 || request.seq % (2 * std::int64_t{degrees.cp}) == 0);
     if (is_cut) least = std::min<std::int64_t>(least, degrees.dp);
   }
@@ -78,11 +108,13 @@ std::int64_t least_replicas(const PlanRequest& request) {
 
 std::string batch_text(const PlanRequest& request) {
   const std::int64_t replicas = least_replicas(request);
+  const std::int64_t micro_batch = std::max<std::int64_t>(request.limits.micro_batch, 1);
   return fmt::format(
       "global batch = {} on {} devices: micro-batch x dp must divide it, and tp x cp x pp of this "
-      "model leaves dp = {} or more; use a global batch of {}, or fewer devices",
-      request.global_batch, request.devices, replicas,
-      nearest_multiples(request.global_batch, replicas));
+      "model as {} runs it leaves dp = {} or more; use a global batch of {}, or another number "
+      "of devices",
+      request.global_batch, request.devices, request.profile.name, replicas,
+      nearest_multiples(request.global_batch, replicas * micro_batch));
 }
 
 std::string rule_text(const PlanRequest& request, PlanRule rule) {

@@ -56,12 +56,6 @@ std::vector<Degrees> degrees_of(const PlanRequest& request) {
   return all;
 }
 
-bool divides_tensors(const ModelShape& model, const FrameworkRules& framework, int tp) {
-  const bool divides_keys =
-      model.kv_heads % tp == 0 || (framework.repeats_kv_heads && tp % model.kv_heads == 0);
-  return model.heads % tp == 0 && divides_keys && model.ffn % tp == 0;
-}
-
 bool is_zero_bubble(const std::string& schedule) {
   return schedule.starts_with("zb");
 }
@@ -74,6 +68,12 @@ std::int64_t least_micro_batches(const std::string& schedule, int pp) {
 }
 
 }  // namespace
+
+bool divides_tensors(const ModelShape& model, const FrameworkRules& framework, int tp) {
+  const bool divides_keys =
+      model.kv_heads % tp == 0 || (framework.repeats_kv_heads && tp % model.kv_heads == 0);
+  return model.heads % tp == 0 && divides_keys && model.ffn % tp == 0;
+}
 
 std::string_view plan_rule_text(PlanRule rule) {
   constexpr std::array<std::string_view, kNumPlanRules> kTexts = {

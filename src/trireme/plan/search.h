@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "trireme/cost/estimate.h"
+#include "trireme/plan/framework_rules.h"
 #include "trireme/plan/plan_request.h"
 
 namespace trireme {
@@ -131,6 +132,10 @@ struct SearchResult {
 };
 
 [[nodiscard]] SearchResult search(const PlanSpace& space, const SearchControl& control);
+
+/// Heads, key/value heads (or they are repeated) and the feed-forward width.
+[[nodiscard]] bool divides_tensors(const ModelShape& model, const FrameworkRules& framework,
+                                   int tp);
 
 /// Ordered by time, then by memory, then by number.
 [[nodiscard]] bool is_better(const PricedLayout& one, const PricedLayout& other);
