@@ -167,6 +167,9 @@ TEST_F(PlanCommandTest, WhatIsMissingOrUnknownIsNamed) {
   expect_usage_error(kLlama + " --framework nanotron --schedule zb-v", "1f1b, gpipe of nanotron");
   expect_usage_error(kLlama + " --precision fp8", "must be bf16 or fp32");
   expect_usage_error("--model llama-3-8b --nodes 1 --global-batch 8 --seq 9999", "seq = 8192");
+  expect_usage_error(
+      "--model gpt3-175b --nodes 64 --global-batch 64 --seq 4096 --framework megatron",
+      "with 2048 learned positions of gpt3-175b");
 }
 
 TEST_F(PlanCommandTest, NumbersOutOfRangeAreRefused) {

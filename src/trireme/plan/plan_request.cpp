@@ -30,6 +30,16 @@ void check_schedule(const PlanRequest& request) {
                                schedule, fmt::join(known, ", "), request.profile.name));
 }
 
+/// Rotary positions go on beyond what the model was made for; a table of them ends.
+void check_positions(const PlanRequest& request) {
+  const std::int64_t positions = request.model.positions;
+  if (positions == 0 || request.seq <= positions) return;
+  throw UsageError(
+      fmt::format("[plan] seq = {} with {} learned positions of {}: a sequence must not be longer; "
+                  "use seq = {}",
+                  request.seq, positions, request.model_name, positions));
+}
+
 void check_trireme(const PlanRequest& request) {
   if (!request.spec) {
     throw UsageError(fmt::format(
@@ -62,6 +72,7 @@ void check_request(const PlanRequest& request) {
   }
   check_counts(request);
   check_schedule(request);
+  check_positions(request);
   if (request.is_for_trireme()) check_trireme(request);
 }
 
