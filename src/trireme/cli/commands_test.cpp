@@ -145,8 +145,7 @@ TEST_F(CommandTest, SimulateRefusesAModelThatIsNotTrained) {
 TEST_F(CommandTest, SimulateOfAModelTakesNoKeysOfAConfig) {
   expect_usage_error(
       "simulate --model qwen2.5-0.5b --cluster h100-dgx --layout 'pp=2 dp=2' --global-batch 4 "
-      "--seq "
-      "1024 --layout.pp 4",
+      "--seq 1024 --layout.pp 4",
       "--layout.pp is a key of a config");
 }
 

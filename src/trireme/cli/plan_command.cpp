@@ -1,7 +1,6 @@
 // trireme plan
 #include <CLI/CLI.hpp>
 #include <array>
-#include <charconv>
 #include <filesystem>
 #include <limits>
 #include <memory>
@@ -14,6 +13,7 @@
 
 #include "trireme/base/csv.h"
 #include "trireme/base/errors.h"
+#include "trireme/base/numbers.h"
 #include "trireme/base/units.h"
 #include "trireme/checkpoint/file.h"
 #include "trireme/cli/cli.h"
@@ -99,10 +99,7 @@ PlanLimits limits_of(const PlanArguments& arguments) {
   const std::size_t colon = arguments.schedule.find(':');
   limits.schedule = arguments.schedule.substr(0, colon);
   if (colon == std::string::npos) return limits;
-  const std::string chunks = arguments.schedule.substr(colon + 1);
-  const auto [end, error] =
-      std::from_chars(chunks.data(), chunks.data() + chunks.size(), limits.chunks);
-  if (error != std::errc{} || end != chunks.data() + chunks.size() || limits.chunks < 2)
+  if (!is_number(arguments.schedule.substr(colon + 1), limits.chunks) || limits.chunks < 2)
     refuse("--schedule", arguments.schedule, "chunks must be 2 or more; use interleaved:2");
   if (limits.schedule != "interleaved")
     refuse("--schedule", arguments.schedule, "only interleaved takes chunks; leave them out");

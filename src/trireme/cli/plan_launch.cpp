@@ -22,8 +22,7 @@ std::string model_stem(const std::string& name_or_path) {
 LaunchRequest launch_request(const PlanRequest& request, const PlannedLayout& planned) {
   const int devices = planned.workload.layout.world();
   // As few nodes as hold the devices, as many on each.
-  const int per_node = request.cluster.node_devices;
-  int nodes = request.cluster.is_cpu ? 1 : (devices + per_node - 1) / per_node;
+  int nodes = request.cluster.is_cpu ? 1 : request.nodes();
   while (devices % nodes != 0) ++nodes;
   return {.model_name = model_stem(request.model_name),
           .spec = *request.spec,

@@ -1,7 +1,6 @@
 // trireme simulate
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -14,6 +13,7 @@
 
 #include "trireme/base/errors.h"
 #include "trireme/base/nearest.h"
+#include "trireme/base/numbers.h"
 #include "trireme/checkpoint/file.h"
 #include "trireme/cli/commands.h"
 #include "trireme/cli/program_price.h"
@@ -69,11 +69,7 @@ ScheduleCosts parse_costs(std::string_view text) {
           std::pair("OV", &costs.overlapped)}) {
       if (field.substr(0, equals) == name) target = member;
     }
-    const std::string_view number = field.substr(equals + 1);
-    const auto [end, error] =
-        target == nullptr ? std::from_chars_result{nullptr, std::errc::invalid_argument}
-                          : std::from_chars(number.data(), number.data() + number.size(), *target);
-    if (error != std::errc() || end != number.data() + number.size()) refuse_cost(field);
+    if (target == nullptr || !is_number(field.substr(equals + 1), *target)) refuse_cost(field);
   }
   return costs;
 }
@@ -96,10 +92,7 @@ Schedule schedule_of(const SimulateArguments& arguments) {
   const ScheduleKind* const kind = find_schedule_kind(name);
   if (kind != nullptr && kind->chunks > 0) shape.chunks = kind->chunks;
   if (colon != std::string::npos) {
-    const std::string chunks = arguments.schedule.substr(colon + 1);
-    const auto [end, error] =
-        std::from_chars(chunks.data(), chunks.data() + chunks.size(), shape.chunks);
-    if (error != std::errc() || end != chunks.data() + chunks.size()) {
+    if (!is_number(arguments.schedule.substr(colon + 1), shape.chunks)) {
       throw UsageError(
           fmt::format("[command line] --schedule {}: chunks must be a whole number; use for "
                       "example {}:2",

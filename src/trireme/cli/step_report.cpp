@@ -1,7 +1,6 @@
 #include "trireme/cli/step_report.h"
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <string_view>
@@ -24,7 +23,6 @@ namespace {
 constexpr int kGanttColumns = 160;
 constexpr std::size_t kMostLiveRows = 12;
 
-/// The terms of a step and their names.
 Workload workload_of(const BuildRequest& request) {
   return {.model = shape_of(request.spec),
           .layout = request.layout,

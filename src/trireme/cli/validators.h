@@ -2,12 +2,12 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <cstdint>
 #include <string>
-#include <system_error>
 
 #include <fmt/format.h>
+
+#include "trireme/base/numbers.h"
 
 namespace trireme {
 
@@ -21,19 +21,11 @@ namespace trireme {
           ""};
 }
 
-/// Whether all of `text` is a number of the type of `value`, which it becomes.
-template <typename T>
-[[nodiscard]] bool reads(const std::string& text, T& value) {
-  const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  return error == std::errc{} && rest == end;
-}
-
 /// A whole number from `least` on.
 [[nodiscard]] inline CLI::Validator whole_from(std::int64_t least) {
   return {[least](const std::string& text) {
             std::int64_t value = 0;
-            return reads(text, value) && value >= least
+            return is_number(text, value) && value >= least
                        ? std::string()
                        : fmt::format("{}: must be a whole number of {} or more; correct it", text,
                                      least);
@@ -46,8 +38,7 @@ template <typename T>
 [[nodiscard]] inline CLI::Validator number_up_to(double most, bool takes_zero = false) {
   return {[most, takes_zero](const std::string& text) {
             double value = 0;
-            const bool is_number = reads(text, value);
-            const bool is_low_enough = is_number && value <= most;  // NaN is not
+            const bool is_low_enough = is_number(text, value) && value <= most;  // NaN is not
             if (is_low_enough && (takes_zero ? value >= 0 : value > 0)) return std::string();
             return fmt::format("{}: must be a number {} and at most {:g}; correct it", text,
                                takes_zero ? "of 0 or more" : "above 0", most);

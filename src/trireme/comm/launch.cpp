@@ -1,21 +1,19 @@
 #include "trireme/comm/launch.h"
 
-#include <charconv>
 #include <optional>
 #include <string_view>
 
 #include <fmt/format.h>
 
 #include "trireme/base/errors.h"
+#include "trireme/base/numbers.h"
 
 namespace trireme {
 namespace {
 
 std::optional<int> number_in(std::string_view text) {
   int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
+  return is_number(text, number) ? std::optional(number) : std::nullopt;
 }
 
 struct Range {

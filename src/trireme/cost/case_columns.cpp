@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <limits>
 #include <optional>
 
@@ -10,6 +9,7 @@
 
 #include "trireme/base/errors.h"
 #include "trireme/base/nearest.h"
+#include "trireme/base/numbers.h"
 #include "trireme/base/units.h"
 #include "trireme/base/words.h"
 #include "trireme/cost/known_models.h"
@@ -44,8 +44,7 @@ class Row {
     const std::string_view value = text(column);
     if (value.empty()) return std::nullopt;
     std::int64_t number = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-    if (error != std::errc{} || end != value.data() + value.size() || number < 1 || number > max) {
+    if (!is_number(value, number) || number < 1 || number > max) {
       throw UsageError(fmt::format("{} = \"{}\": must be an integer from 1 to {}", column,
                                    shortened(value), max));
     }

@@ -44,6 +44,7 @@ struct StepSeconds {
   }
 };
 
+/// The terms of a step and their names.
 struct StepTerm {
   std::string_view name;
   double StepSeconds::*seconds;

@@ -1,9 +1,7 @@
 // The one-line form of a layout; every key is one row of kKeys.
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstddef>
-#include <system_error>
 #include <type_traits>
 #include <vector>
 
@@ -11,6 +9,7 @@
 
 #include "trireme/base/errors.h"
 #include "trireme/base/nearest.h"
+#include "trireme/base/numbers.h"
 #include "trireme/layout/layout.h"
 
 namespace trireme {
@@ -28,9 +27,7 @@ struct Field {
 template <typename Number>
 Number number_of(const Field& field) {
   Number number{};
-  const char* const end = field.value.data() + field.value.size();
-  const auto [stop, error] = std::from_chars(field.value.data(), end, number);
-  if (error == std::errc{} && stop == end) return number;
+  if (is_number(field.value, number)) return number;
   const std::string_view kind = std::is_integral_v<Number> ? "a whole number" : "a number";
   refuse(field,
          fmt::format("the value must be {} in range; use for example {}=1", kind, field.key));
@@ -90,10 +87,7 @@ void read_schedule(const Field& field, Layout& layout, Batch& /*batch*/) {
   layout.schedule = field.value.substr(0, colon);
   layout.chunks = 0;
   if (colon == std::string_view::npos) return;
-  const std::string_view chunks = field.value.substr(colon + 1);
-  const char* const end = chunks.data() + chunks.size();
-  const auto [stop, error] = std::from_chars(chunks.data(), end, layout.chunks);
-  if (error == std::errc{} && stop == end && layout.chunks >= 1) return;
+  if (is_number(field.value.substr(colon + 1), layout.chunks) && layout.chunks >= 1) return;
   refuse(field,
          fmt::format("chunks behind \":\" must be a whole number >= 1; use for example {}={}:2",
                      field.key, layout.schedule));
@@ -110,9 +104,7 @@ void read_stages(const Field& field, Layout& layout, Batch& /*batch*/) {
   for (std::size_t begin = 0; begin <= field.value.size() && !field.value.empty();) {
     const std::size_t end = std::min(field.value.find(',', begin), field.value.size());
     std::int64_t num_layers = 0;
-    const auto [stop, error] =
-        std::from_chars(field.value.data() + begin, field.value.data() + end, num_layers);
-    if (error != std::errc{} || stop != field.value.data() + end)
+    if (!is_number(field.value.substr(begin, end - begin), num_layers))
       refuse(field, "must be whole numbers with commas between; use for example stages=3,3,2");
     layout.stages.push_back(num_layers);
     begin = end + 1;

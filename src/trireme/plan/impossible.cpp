@@ -35,8 +35,7 @@ std::string no_degrees(const PlanRequest& request) {
   if (request.devices % product(limits) == 0) {
     return fmt::format(
         "{}{} devices: no tp x cp x pp x dp within --max-tp, --max-cp and --max-pp is as many; "
-        "lift "
-        "one of them",
+        "lift one of them",
         fixed.empty() ? "" : fixed + " with ", request.devices);
   }
   return fmt::format(
@@ -53,12 +52,11 @@ std::string no_choices(const PlanRequest& request) {
                        limits.micro_batch, request.global_batch,
                        nearest_divisors(request.global_batch, limits.micro_batch));
   }
-  if (limits.chunks > 0 && limits.chunks > request.model.layers / std::max(limits.pp, 2)) {
+  const std::int64_t most_chunks = request.model.layers / std::max(limits.pp, 2);
+  if (limits.chunks > most_chunks) {
     return fmt::format(
-        "{}:{} with {} layers: each chunk of a stage needs a layer; use {} chunks or "
-        "less",
-        limits.schedule, limits.chunks, request.model.layers,
-        request.model.layers / std::max(limits.pp, 2));
+        "{}:{} with {} layers: each chunk of a stage needs a layer; use {} chunks or less",
+        limits.schedule, limits.chunks, request.model.layers, most_chunks);
   }
   std::vector<std::string_view> recompute;
   for (const Recompute each : framework.recompute) recompute.push_back(recompute_name(each));
@@ -91,16 +89,11 @@ std::string tensor_text(const PlanRequest& request) {
 /// The least dp that the model and the framework's rules leave.
 std::int64_t least_replicas(const PlanRequest& request) {
   const PlanSpace space(request);
-  const ModelShape& model = request.model;
   const FrameworkRules& framework = framework_rules(request.profile.name);
   std::int64_t least = request.devices;
   for (const Degrees& degrees : space.degrees()) {
-    const bool has_stages =
-        degrees.pp == 1 ||
-        (degrees.pp <= model.layers && !(framework.needs_untied_stages && model.is_tied) &&
-         !(framework.needs_equal_stages && model.layers % degrees.pp != 0));
-    const bool is_cut = divides_tensors(model, framework, degrees.tp) && has_stages &&
-                        (degrees.cp == 1 || request.seq % (2 * std::int64_t{degrees.cp}) == 0);
+    const bool is_cut = !broken_by_degrees(request, framework, degrees) &&
+                        !broken_by_stages(request.model, framework, degrees.pp, 1);
     if (is_cut) least = std::min<std::int64_t>(least, degrees.dp);
   }
   return least;

@@ -56,6 +56,12 @@ std::vector<Degrees> degrees_of(const PlanRequest& request) {
   return all;
 }
 
+bool divides_tensors(const ModelShape& model, const FrameworkRules& framework, int tp) {
+  const bool divides_keys =
+      model.kv_heads % tp == 0 || (framework.repeats_kv_heads && tp % model.kv_heads == 0);
+  return model.heads % tp == 0 && divides_keys && model.ffn % tp == 0;
+}
+
 bool is_zero_bubble(const std::string& schedule) {
   return schedule.starts_with("zb");
 }
@@ -69,10 +75,21 @@ std::int64_t least_micro_batches(const std::string& schedule, int pp) {
 
 }  // namespace
 
-bool divides_tensors(const ModelShape& model, const FrameworkRules& framework, int tp) {
-  const bool divides_keys =
-      model.kv_heads % tp == 0 || (framework.repeats_kv_heads && tp % model.kv_heads == 0);
-  return model.heads % tp == 0 && divides_keys && model.ffn % tp == 0;
+std::optional<PlanRule> broken_by_degrees(const PlanRequest& request,
+                                          const FrameworkRules& framework, const Degrees& degrees) {
+  if (!divides_tensors(request.model, framework, degrees.tp)) return PlanRule::kTensor;
+  if (degrees.cp > 1 && request.seq % (2 * std::int64_t{degrees.cp}) != 0)
+    return PlanRule::kContext;
+  return std::nullopt;
+}
+
+std::optional<PlanRule> broken_by_stages(const ModelShape& model, const FrameworkRules& framework,
+                                         int pp, std::int64_t chunks) {
+  const std::int64_t stages = pp * chunks;
+  if (stages > model.layers) return PlanRule::kStages;
+  if (framework.needs_equal_stages && model.layers % stages != 0) return PlanRule::kStages;
+  if (framework.needs_untied_stages && model.is_tied && pp > 1) return PlanRule::kTiedStages;
+  return std::nullopt;
 }
 
 std::string_view plan_rule_text(PlanRule rule) {
@@ -213,7 +230,6 @@ class PlanSpace::Walk {
   [[nodiscard]] bool accumulates() const {
     return workload_.num_micro_batches() > 1 && degrees_.dp * degrees_.cp > 1;
   }
-  [[nodiscard]] std::optional<PlanRule> broken_by_degrees() const;
   [[nodiscard]] std::optional<PlanRule> broken_by_schedule() const;
   [[nodiscard]] std::optional<PlanRule> broken_by_batch() const;
   [[nodiscard]] std::optional<PlanRule> broken_by_shards(const Shards& shards) const;
@@ -247,23 +263,10 @@ void PlanSpace::Walk::take_shards(const Shards& shards) {
   layout.reshard = layout.zero == 3 && layout.pp > 1 ? Reshard::kAlways : Reshard::kAuto;
 }
 
-std::optional<PlanRule> PlanSpace::Walk::broken_by_degrees() const {
-  if (!divides_tensors(request_.model, framework_, degrees_.tp)) return PlanRule::kTensor;
-  if (degrees_.cp > 1 && request_.seq % (2 * std::int64_t{degrees_.cp}) != 0)
-    return PlanRule::kContext;
-  return std::nullopt;
-}
-
 std::optional<PlanRule> PlanSpace::Walk::broken_by_schedule() const {
   const Layout& layout = workload_.layout;
   const std::int64_t chunks = layout.schedule == "zb-v" ? 2 : std::max(layout.chunks, 1);
-  const std::int64_t stages = layout.pp * chunks;
-  if (stages > request_.model.layers) return PlanRule::kStages;
-  if (framework_.needs_equal_stages && request_.model.layers % stages != 0)
-    return PlanRule::kStages;
-  if (framework_.needs_untied_stages && request_.model.is_tied && layout.pp > 1)
-    return PlanRule::kTiedStages;
-  return std::nullopt;
+  return broken_by_stages(request_.model, framework_, layout.pp, chunks);
 }
 
 std::optional<PlanRule> PlanSpace::Walk::broken_by_batch() const {
@@ -287,7 +290,7 @@ std::optional<PlanRule> PlanSpace::Walk::broken_by_shards(const Shards& shards) 
 PlanSpace::Searched PlanSpace::Walk::run() {
   const std::uint64_t inner = choices_.inner(space_.recompute_.size());
   const std::uint64_t of_schedule = space_.micro_batches_.size() * inner;
-  if (const auto rule = broken_by_degrees()) {
+  if (const auto rule = broken_by_degrees(request_, framework_, degrees_)) {
     reject(*rule, choices_.schedules.size() * of_schedule);
     return std::move(found_);
   }

@@ -133,9 +133,14 @@ struct SearchResult {
 
 [[nodiscard]] SearchResult search(const PlanSpace& space, const SearchControl& control);
 
-/// Heads, key/value heads (or they are repeated) and the feed-forward width.
-[[nodiscard]] bool divides_tensors(const ModelShape& model, const FrameworkRules& framework,
-                                   int tp);
+/// The rule that no layout of these degrees can keep.
+[[nodiscard]] std::optional<PlanRule> broken_by_degrees(const PlanRequest& request,
+                                                        const FrameworkRules& framework,
+                                                        const Degrees& degrees);
+/// The rule that no pipeline of `pp` ranks with as many chunks each can keep.
+[[nodiscard]] std::optional<PlanRule> broken_by_stages(const ModelShape& model,
+                                                       const FrameworkRules& framework, int pp,
+                                                       std::int64_t chunks);
 
 /// Ordered by time, then by memory, then by number.
 [[nodiscard]] bool is_better(const PricedLayout& one, const PricedLayout& other);

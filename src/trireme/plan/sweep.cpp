@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <string_view>
-#include <system_error>
 
 #include <fmt/format.h>
 
 #include "trireme/base/errors.h"
+#include "trireme/base/numbers.h"
 
 namespace trireme {
 namespace {
@@ -34,8 +33,7 @@ class Columns {
     const std::size_t at = index(column);
     const std::string& cell = at < row.size() ? row[at] : std::string();
     Number value{};
-    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-    if (error == std::errc{} && end == cell.data() + cell.size()) return value;
+    if (is_number(cell, value)) return value;
     throw UsageError(
         fmt::format("[{}] {} = \"{}\": must be a number; correct it", name_, column, cell));
   }

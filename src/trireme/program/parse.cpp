@@ -1,6 +1,5 @@
 // Parser of the text form.
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -9,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "trireme/base/errors.h"
+#include "trireme/base/numbers.h"
 #include "trireme/program/content_names.h"
 #include "trireme/program/local_model.h"
 #include "trireme/program/text.h"
@@ -69,9 +69,7 @@ class ProgramParser {
   template <typename T>
   T number(std::string_view token) const {
     T value{};
-    const auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), value);
-    if (error != std::errc() || end != token.data() + token.size())
-      fail(token, "is not a number", "write digits");
+    if (!is_number(token, value)) fail(token, "is not a number", "write digits");
     return value;
   }
 

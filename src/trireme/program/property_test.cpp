@@ -17,7 +17,7 @@ namespace trireme {
 namespace {
 
 constexpr unsigned kNumWorlds = kIsSanitized ? 100 : 300;
-constexpr unsigned kNumSteps = kIsSanitized ? 60 : 300;
+constexpr unsigned kNumSteps = kIsSanitized ? 60 : 600;
 
 TEST(RandomRequests, CoverSchedulesDegreesAndStrategies) {
   std::set<std::string> schedules;

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstddef>
-#include <system_error>
 
 #include <fmt/format.h>
 
 #include "trireme/base/errors.h"
+#include "trireme/base/numbers.h"
 
 namespace trireme {
 namespace {
@@ -36,9 +35,7 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
 std::optional<int> number_of(std::string_view text) {
   constexpr int kMost = 1 << 20;
   int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0 || value > kMost)
-    return std::nullopt;
+  if (!is_number(text, value) || value < 0 || value > kMost) return std::nullopt;
   return value;
 }
 
