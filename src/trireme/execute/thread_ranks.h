@@ -28,8 +28,9 @@ class ThreadRanks {
   ~ThreadRanks();
 
   /// Runs `work` in every rank's thread at once; returns when all are done, and what they wrote is
-  /// visible. When one throws, peers that wait for it wake with PeerLost, all threads end, and the
-  /// exception of the rank that failed first is rethrown: here and by every later call.
+  /// visible. When one throws, peers that wait for it wake with PeerLost, those that have not begun
+  /// do not begin, all threads end, and the exception of the rank that failed first is rethrown:
+  /// here and by every later call.
   void run(const Work& work);
 
  private:

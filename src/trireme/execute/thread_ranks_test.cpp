@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <latch>
 #include <set>
 #include <string>
 #include <thread>
@@ -66,8 +67,13 @@ TEST_F(ThreadRanksTest, MeetInTheirCommunicator) {
 
 TEST_F(ThreadRanksTest, FailureWakesThePeerThatWaitsAndIsRethrown) {
   std::atomic<bool> has_lost_peer = false;
+  std::latch has_begun(1);  // a rank that has not begun leaves without its work
   EXPECT_EQ(error_of([&](int rank, RankResources& resources) {
-              if (rank == 1) throw UsageError("rank 1 fails");
+              if (rank == 1) {
+                has_begun.wait();
+                throw UsageError("rank 1 fails");
+              }
+              has_begun.count_down();
               try {
                 resources.host()->barrier();
               } catch (const PeerLost&) {
