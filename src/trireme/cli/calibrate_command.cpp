@@ -26,7 +26,7 @@ struct CalibrateArguments {
   double minutes = 1;
 };
 
-/// Before the time is spent: the file can be written, and who has one there is told.
+/// Before the time is spent: what would not be taken for a file, and who has one there is told.
 void check_target(const std::string& path, const Session& session) {
   std::error_code error;
   if (!path.ends_with(".toml")) {
@@ -35,17 +35,7 @@ void check_target(const std::string& path, const Session& session) {
         "use {}.toml",
         safe_text(path), safe_text(path)));
   }
-  const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
-  if (!std::filesystem::is_directory(folder, error)) {
-    throw UsageError(fmt::format("[command line] --output {}: {} is no folder; make it first",
-                                 safe_text(path), safe_text(folder.string())));
-  }
-  const auto status = std::filesystem::status(path, error);
-  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
-    throw UsageError(fmt::format("[command line] --output {}: is no regular file; name another",
-                                 safe_text(path)));
-  }
-  if (std::filesystem::exists(status))
+  if (std::filesystem::exists(path, error))
     session.note(fmt::format("{} exists and will be replaced", safe_text(path)));
 }
 
@@ -83,16 +73,11 @@ void add_calibrate_command(CLI::App& app, Session& session) {
       app.add_subcommand("calibrate", "Measure this machine into a cluster file");
   command->add_option("-o,--output", arguments->path, "file to write, NAME.toml")
       ->required()
-      ->check(non_empty("file"));
+      ->check(output_file());
   command
       ->add_option("--minutes", arguments->minutes,
                    "time for whole rounds of all measurements; one round always runs (1)")
-      ->check(CLI::Range(0.0, 1440.0))
-      ->check([](const std::string& text) {
-        return text.find("nan") == std::string::npos && text.find("NaN") == std::string::npos
-                   ? std::string()
-                   : text + ": must be a number of minutes";
-      });
+      ->check(number_up_to(1440, true));
   command->footer(
       "Runs short training steps of small models on thread ranks and times each instruction, then\n"
       "collectives and messages between threads. A number is a median of all rounds; let nothing\n"

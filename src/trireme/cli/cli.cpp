@@ -52,6 +52,8 @@ bool takes_overrides(const std::vector<std::string>& arguments) {
 /// Runs the tree; returns the exit code of --help and --version, which are exceptions to the
 /// parser.
 int parse(CLI::App& app, std::vector<std::string> arguments, const Session& session) {
+  const bool has_command = !arguments.empty() && !arguments.front().starts_with('-');
+  const std::string command = has_command ? arguments.front() + " " : "";
   std::reverse(arguments.begin(), arguments.end());  // the parser takes them from the back
   try {
     app.parse(std::move(arguments));
@@ -61,8 +63,7 @@ int parse(CLI::App& app, std::vector<std::string> arguments, const Session& sess
   } catch (const CLI::CallForVersion&) {
     session.print(version_text());
   } catch (const CLI::ParseError& error) {
-    throw UsageError(fmt::format("[command line] {}; see trireme --help, or --help after a command",
-                                 error.what()));
+    throw UsageError(fmt::format("[command line] {}; see trireme {}--help", error.what(), command));
   }
   return session.exit_code;
 }

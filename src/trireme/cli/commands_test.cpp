@@ -191,6 +191,25 @@ TEST_F(CommandTest, CalibrateRefusesATargetBeforeItMeasures) {
   expect_usage_error("calibrate -o ''", "must name a file");
 }
 
+TEST_F(CommandTest, OutputsAreRefusedBeforeTheWork) {
+  const std::string step = "simulate c.toml --cluster h100-dgx ";
+  expect_usage_error(step + "--trace none/trace.json", "is no folder; make it first");
+  expect_usage_error(step + "--html .", "must name a file and is none");
+  expect_usage_error("predict --cluster h100-dgx --framework trireme c.csv -o none/out.csv",
+                     "is no folder; make it first");
+  expect_usage_error("plan --cluster h100-dgx --model llama-3-8b --html none/page.html",
+                     "is no folder; make it first, or name another; see trireme plan --help");
+}
+
+TEST_F(CommandTest, PredictNamesColumnsThatItDoesNotRead) {
+  folder_.write("cases.csv", "model,Nodes,grad_accc,pred_mfu,mfu\nllama-3-8b,1,2,3,4\n");
+  const CommandResult result =
+      run("predict --cluster h100-dgx --framework nanotron cases.csv -o out.csv");
+  EXPECT_CONTAINS(result.err,
+                  "columns that are not read: Nodes (is it nodes?), grad_accc (is it grad_acc?), "
+                  "mfu\n");
+}
+
 TEST_F(CommandTest, MisspeltKeyNamesTheNearest) {
   expect_usage_error("train c.toml --optimizer.learning_rat 1",
                      "did you mean \"lr\" in [optimizer]");

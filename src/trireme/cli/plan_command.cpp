@@ -158,8 +158,19 @@ struct Answer {
   Plan plan;
   std::optional<Explanation> explanation = {};
   std::optional<int> nodes_that_fit = {};
-  std::string refusal = {};  ///< where not even the rules leave a layout
+  std::optional<PlannedLayout> without_limits = {};  ///< where nothing fits within them
+  std::string refusal = {};                          ///< where not even the rules leave a layout
 };
+
+/// The fastest layout that fits when nothing is fixed or bounded, if something was.
+std::optional<PlannedLayout> without_limits(PlanRequest request, PlanOptions options) {
+  if (request.limits == PlanLimits{}) return std::nullopt;
+  request.limits = {};
+  options.top = 1;
+  options.has_pareto = false;
+  Plan plan = make_plan(request, options);
+  return plan.layouts.empty() ? std::nullopt : std::optional(std::move(plan.layouts.front()));
+}
 
 std::string answer_text(const PlanRequest& request, const Answer& answer,
                         const PlanQuestions& questions) {
@@ -167,8 +178,12 @@ std::string answer_text(const PlanRequest& request, const Answer& answer,
   std::string text = request_text(request) + counts_text(plan) + "\n";
   if (plan.is_stopped) text += "stopped by a signal: the best so far\n";
   if (plan.layouts.empty()) {
-    return text + (plan.nearest ? nearest_text(request, *plan.nearest, answer.nodes_that_fit)
-                                : answer.refusal + "\n");
+    if (!plan.nearest) return text + answer.refusal + "\n";
+    text += nearest_text(request, *plan.nearest);
+    if (!answer.without_limits) return text + remedy_text(request, answer.nodes_that_fit);
+    const Workload& free = answer.without_limits->workload;
+    return text + fmt::format("without the limits given this layout fits:\n    {}\n",
+                              layout_text(free.layout, free.batch));
   }
   text += layouts_text(request, plan.layouts, questions);
   if (!plan.pareto.empty()) {
@@ -179,22 +194,6 @@ std::string answer_text(const PlanRequest& request, const Answer& answer,
     text += "\n" + goodput_text(*questions.failures, plan.layouts.front().step_seconds());
   if (answer.explanation) text += "\n" + explanation_text(request, plan, *answer.explanation);
   return text;
-}
-
-/// Before the search, so that nothing is lost.
-void check_page(const std::string& path, const Cluster& cluster) {
-  if (cluster.is_cpu) {
-    refuse("--html", path,
-           "a page is drawn for clusters of devices; for a calibrated machine use trireme simulate "
-           "CONFIG --cluster FILE --html PAGE");
-  }
-  const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error))
-    refuse("--html", path, "must be a file and is a folder; name a file in it");
-  if (!std::filesystem::is_directory(folder, error))
-    refuse("--html", path,
-           "must be a file in a folder that exists; make the folder or name another");
 }
 
 void write_page(const std::string& path, const PlanRequest& request, const Answer& answer,
@@ -227,7 +226,6 @@ void run_plan(const PlanArguments& arguments, Session& session) {
   PlanRequest request = request_of(arguments, arguments.model);
   request.devices = devices_of(arguments, request.cluster);
   check_request(request);
-  if (!arguments.html.empty()) check_page(arguments.html, request.cluster);
   const PlanQuestions questions = questions_of(arguments);
   const auto target = arguments.emit.empty()
                           ? std::nullopt
@@ -238,8 +236,11 @@ void run_plan(const PlanArguments& arguments, Session& session) {
   Answer answer{.plan = make_plan(request, options)};
   const Plan& plan = answer.plan;
   const bool is_stopped = signals.number().load() != 0;
-  if (plan.layouts.empty() && plan.nearest && !is_stopped && !request.cluster.is_cpu)
-    answer.nodes_that_fit = nodes_that_fit(request, options);
+  if (plan.layouts.empty() && plan.nearest && !is_stopped) {
+    answer.without_limits = without_limits(request, options);
+    if (!answer.without_limits && !request.cluster.is_cpu)
+      answer.nodes_that_fit = nodes_that_fit(request, options);
+  }
   if (plan.layouts.empty() && !plan.nearest)
     answer.refusal = "no layout: " + impossible_because(request, plan);
   if (arguments.explains && !plan.layouts.empty() && !is_stopped)
@@ -400,7 +401,7 @@ void add_file_options(CLI::App& command, PlanArguments& arguments) {
   command.add_option("--emit-folder", arguments.emit_folder, "where (the current one)")
       ->needs(emit);
   command.add_option("--html", arguments.html, "write a page with tables and pictures")
-      ->check(non_empty("file"));
+      ->check(output_file());
   CLI::Option* const sweep =
       command
           .add_option("--sweep", arguments.sweep,

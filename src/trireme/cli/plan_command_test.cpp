@@ -116,6 +116,13 @@ TEST_F(PlanCommandTest, WhereNothingFitsItSaysHowMuchIsMissing) {
   EXPECT_CONTAINS(text.out, "it would fit on");
 }
 
+TEST_F(PlanCommandTest, WhereOnlyTheLimitsAreInTheWayItSaysSo) {
+  const CommandResult result = plan(kLlama + " --max-tp 1 --max-pp 1 --zero 0");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_CONTAINS(result.out, "without the limits given this layout fits:\n    pp=");
+  EXPECT_EQ(result.out.find("smaller"), std::string::npos);
+}
+
 TEST_F(PlanCommandTest, WhereRulesLeaveNothingItNamesTheTightest) {
   const CommandResult result = plan(kLlama + " --tp 16");
   EXPECT_EQ(result.exit_code, 1);

@@ -15,6 +15,7 @@
 #include "trireme/report/bars_svg.h"
 #include "trireme/report/html_report.h"
 #include "trireme/report/waterfall_svg.h"
+#include "trireme/simulate/layout_price.h"
 #include "trireme/simulate/step_simulation.h"
 
 namespace trireme {
@@ -58,24 +59,34 @@ std::string numbered_name(std::size_t index, const PlannedLayout& planned) {
   return fmt::format("{}: {}", index + 1, short_name(planned));
 }
 
+/// Of what has a limit: the fullest device, or all ranks of a machine, which share its memory.
+double shared_bytes(const PlanRequest& request, const PlannedLayout& planned) {
+  return request.cluster.is_cpu ? planned.machine_bytes : planned.needed_bytes;
+}
+
 HtmlSection ranking_section(const PlanRequest& request, const Plan& plan,
                             const PlanQuestions& questions) {
   PlanTable times = times_table(request, plan.layouts, questions);
   times.header.insert(times.header.end(), {"GiB", "spare"});
   for (std::size_t i = 0; i < plan.layouts.size(); ++i) {
-    const double needed = plan.layouts[i].needed_bytes;
-    times.rows[i].push_back(fmt::format("{:.1f}", needed / kGib));
-    times.rows[i].push_back(
-        fmt::format("{:.1f}", (request.cluster.device.memory_bytes - needed) / kGib));
+    const PlannedLayout& each = plan.layouts[i];
+    times.rows[i].push_back(fmt::format("{:.1f}", shared_bytes(request, each) / kGib));
+    times.rows[i].push_back(fmt::format("{:.1f}", spare_bytes(request, each) / kGib));
   }
+  const std::string_view of_site =
+      request.cluster.is_cpu
+          ? "MFU counts the full square of attention, causal half of it. GiB is the memory of all "
+            "ranks together."
+          : "\"8 of 10\" is where the step of eight in ten published runs lies, given this "
+            "prediction. MFU counts the full square of attention, causal half of it. GiB is the "
+            "memory of the fullest rank.";
   return {
       .heading = "Layouts, fastest first",
-      .text =
+      .text = fmt::format(
           "tp, cp, pp and dp are the degrees of tensor, context, pipeline and data parallelism "
           "(+sp: with sequence parallelism); mbs sequences in a micro-batch, m micro-batches in a "
-          "step. \"8 of 10\" is where the step of eight in ten published runs lies, given this "
-          "prediction. MFU counts the full square of attention, causal half of it. GiB is the "
-          "memory of the fullest rank.",
+          "step. {}",
+          of_site),
       .table = {.header = std::move(times.header), .rows = std::move(times.rows), .marked_row = 0}};
 }
 
@@ -122,9 +133,11 @@ HtmlSection seconds_section(const Plan& plan) {
           .svg = bars_svg(picture)};
 }
 
-Bar memory_bar(std::size_t index, const PlannedLayout& planned) {
+Bar memory_bar(const PlanRequest& request, std::size_t index, const PlannedLayout& planned) {
   Bar bar{
       .name = numbered_name(index, planned), .amounts = {}, .note = gib_text(planned.needed_bytes)};
+  if (request.cluster.is_cpu && planned.workload.layout.world() > 1)
+    bar.note += fmt::format(", all {}", gib_text(planned.machine_bytes));
   double rest = planned.needed_bytes;
   for (const auto& [name, colour] : kMemoryKinds) {
     const double bytes = kind_bytes(fullest_stage(planned), {name});
@@ -136,21 +149,26 @@ Bar memory_bar(std::size_t index, const PlannedLayout& planned) {
 }
 
 HtmlSection memory_section(const PlanRequest& request, const Plan& plan) {
-  const double has = request.cluster.device.memory_bytes;
-  BarsPicture picture{.title = "memory of the fullest rank, by kind",
-                      .unit = "GiB",
-                      .limit = has / kGib,
-                      .limit_name = fmt::format("a device has {}", gib_text(has))};
+  BarsPicture picture{.title = "memory of the fullest rank, by kind", .unit = "GiB"};
+  if (!request.cluster.is_cpu) {
+    const double has = request.cluster.device.memory_bytes;
+    picture.limit = has / kGib;
+    picture.limit_name = fmt::format("a device has {}", gib_text(has));
+  }
   for (const auto& [name, colour] : kMemoryKinds)
     picture.kinds.push_back({std::string(name), colour});
   picture.kinds.push_back({"context and communicators", kContextColour});
   for (std::size_t i = 0; i < drawn(plan).size(); ++i)
-    picture.bars.push_back(memory_bar(i, plan.layouts[i]));
+    picture.bars.push_back(memory_bar(request, i, plan.layouts[i]));
+  std::string text = plan.layouts.front().is_from_program
+                         ? "Of the placed programs that would run, to the byte."
+                         : "In closed form.";
+  if (request.cluster.is_cpu) {
+    text += fmt::format(" The ranks share the machine's {}; \"all\" is what they need together.",
+                        gib_text(request.machine_bytes()));
+  }
   return {.heading = "What fills the memory",
-          .text = (plan.layouts.front().is_from_program
-                       ? "Of the placed programs that would run, to the byte."
-                       : "In closed form.") +
-                  first_ones(plan),
+          .text = text + first_ones(plan),
           .svg = bars_svg(picture)};
 }
 
@@ -195,13 +213,15 @@ std::vector<std::pair<std::string, std::string>> facts_of(const PlanRequest& req
   if (best.high_seconds > 0)
     facts.emplace_back("in 8 of 10 runs",
                        fmt::format("{:.3g} to {:.3g} s", best.low_seconds, best.high_seconds));
-  facts.emplace_back("tokens/s/GPU",
+  const bool is_machine = request.cluster.is_cpu;
+  facts.emplace_back(is_machine ? "tokens/s/core" : "tokens/s/GPU",
                      format_count(static_cast<std::int64_t>(best.tokens_per_second_per_device())));
   facts.emplace_back("MFU (full attention)",
                      fmt::format("{:.1f} %", 100 * mfu_full(best, request.cluster)));
-  facts.emplace_back("memory of the fullest rank",
-                     fmt::format("{:.1f} of {}", best.needed_bytes / kGib,
-                                 gib_text(request.cluster.device.memory_bytes)));
+  const double shared = shared_bytes(request, best);
+  facts.emplace_back(
+      is_machine ? "memory of all ranks" : "memory of the fullest rank",
+      fmt::format("{:.1f} of {}", shared / kGib, gib_text(shared + spare_bytes(request, best))));
   return facts;
 }
 
@@ -229,8 +249,11 @@ std::vector<HtmlSection> step_sections(const PlanRequest& request, const Planned
   std::string text;
   try {
     const PlannedStep step = planned_step(request, best, kMostInstructions);
-    sections = StepReport(request.model_name, request.cluster,
-                          simulate_pipeline(step.build, request.cluster), 0)
+    const int threads = best.threads_per_rank;  // 0: ranks have devices of their own
+    StepSimulation simulation = request.cluster.is_cpu
+                                    ? simulate_ranks(step.build, threads, request.cluster)
+                                    : simulate_pipeline(step.build, request.cluster);
+    sections = StepReport(request.model_name, request.cluster, std::move(simulation), threads)
                    .sections({});
     text = step_text(request, step);
   } catch (const UsageError& error) {
@@ -261,7 +284,8 @@ PlannedStep planned_step(const PlanRequest& request, const PlannedLayout& planne
                    .of = planned.workload.num_micro_batches()};
   const Layout& layout = step.build.layout;
   check_layout(step.build.spec, layout, step.build.batch);
-  const std::int64_t all = layout.pp * build_train(step.build).num_instructions();
+  const int ranks = request.cluster.is_cpu ? layout.world() : layout.pp;
+  const std::int64_t all = ranks * build_train(step.build).num_instructions();
   const std::int64_t full = 2 * std::int64_t{layout.pp};
   const std::int64_t allowed = step.of * most_instructions / all;
   step.micro_batches = std::min(step.of, std::max(full, allowed / full * full));
@@ -271,11 +295,12 @@ PlannedStep planned_step(const PlanRequest& request, const PlannedLayout& planne
 
 std::string plan_html(const PlanRequest& request, const Plan& plan, const PlanQuestions& questions,
                       const std::optional<Explanation>& explanation) {
-  HtmlReport page{.title = fmt::format("{} on {} devices of {}", request.model_name,
-                                       request.devices, request.cluster.name),
-                  .subtitle = subtitle_of(request),
-                  .facts = facts_of(request, plan),
-                  .sections = {ranking_section(request, plan, questions)}};
+  HtmlReport page{
+      .title = fmt::format("{} on {} {} of {}", request.model_name, request.devices,
+                           request.cluster.is_cpu ? "ranks" : "devices", request.cluster.name),
+      .subtitle = subtitle_of(request),
+      .facts = facts_of(request, plan),
+      .sections = {ranking_section(request, plan, questions)}};
   if (plan.layouts.size() > 1) page.sections.push_back(runner_up_section(plan));
   page.sections.push_back(seconds_section(plan));
   page.sections.push_back(memory_section(request, plan));

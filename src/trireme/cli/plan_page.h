@@ -23,8 +23,8 @@ struct PlannedStep {
   std::int64_t micro_batches = 0;  ///< of `build`
   std::int64_t of = 0;             ///< of the layout
 };
-/// With at most about `most_instructions` on all ranks of the pipeline, but no fewer micro-batches
-/// than fill the pipeline twice. Throws UsageError for what Trireme does not train.
+/// With at most about `most_instructions` on all ranks that are simulated, but no fewer
+/// micro-batches than fill the pipeline twice. Throws UsageError for what Trireme does not train.
 [[nodiscard]] PlannedStep planned_step(const PlanRequest& request, const PlannedLayout& planned,
                                        std::int64_t most_instructions);
 

@@ -67,6 +67,17 @@ TEST(PlanPage, AModelKnownByItsSizesHasNoTimeline) {
   EXPECT_TRUE(contains(page, "What fills the memory"));
 }
 
+TEST(PlanPage, OfAMachineShowsAllRanksOnItsCores) {
+  PlanRequest request = machine_request();
+  request.limits.dp = 2;
+  const std::string page = page_of(request);
+  for (const char* const part : {"small on 2 ranks of ", "tokens/s/core", "memory of all ranks",
+                                 "share the machine's 1.9 GiB", ">threads<", ">rank 1<"})
+    EXPECT_TRUE(contains(page, part)) << part;
+  for (const char* const part : {"a device has", "GPU", "8 of 10"})
+    EXPECT_FALSE(contains(page, part)) << part;
+}
+
 TEST(PlannedStep, AShortStepHasAllMicroBatches) {
   const PlanRequest request = two_stages();
   const PlannedStep step = planned_step(request, plan_of(request).layouts.front(), kMany);

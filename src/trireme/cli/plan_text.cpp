@@ -197,24 +197,25 @@ std::string counts_text(const Plan& plan) {
   return text;
 }
 
-std::string nearest_text(const PlanRequest& request, const PlannedLayout& nearest,
-                         std::optional<int> nodes) {
+std::string nearest_text(const PlanRequest& request, const PlannedLayout& nearest) {
   const bool is_machine = request.cluster.is_cpu;
   const double missing = -spare_bytes(request, nearest);
   const double needed = is_machine ? nearest.machine_bytes : nearest.needed_bytes;
-  std::string text = fmt::format(
+  return fmt::format(
       "nothing fits. The least memory is needed by\n    {}\n{:.1f} GiB of {:.1f}: {:.1f} GiB "
       "({} bytes) are missing {}\n",
       layout_text(nearest.workload.layout, nearest.workload.batch), needed / kGib,
       (needed - missing) / kGib, missing / kGib, format_count(static_cast<std::int64_t>(missing)),
       is_machine ? "for all ranks together" : "on the fullest rank");
-  if (is_machine) return text + "make the model, the length or the batch smaller\n";
-  text += nodes ? fmt::format("it would fit on {} nodes\n", *nodes)
-                : fmt::format(
-                      "no layout fits on up to {} nodes either: make the model, the length "
-                      "or the batch smaller\n",
-                      64 * request.nodes());
-  return text;
+}
+
+std::string remedy_text(const PlanRequest& request, std::optional<int> nodes) {
+  if (request.cluster.is_cpu) return "make the model, the length or the batch smaller\n";
+  return nodes ? fmt::format("it would fit on {} nodes\n", *nodes)
+               : fmt::format(
+                     "no layout fits on up to {} nodes either: make the model, the length or the "
+                     "batch smaller\n",
+                     64 * request.nodes());
 }
 
 std::string goodput_text(const FailureModel& failures, double step_seconds) {

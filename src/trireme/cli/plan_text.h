@@ -48,8 +48,9 @@ struct PlanTable {
 [[nodiscard]] std::string counts_text(const Plan& plan);
 
 /// The layout that needs least where none fits.
-[[nodiscard]] std::string nearest_text(const PlanRequest& request, const PlannedLayout& nearest,
-                                       std::optional<int> nodes);
+[[nodiscard]] std::string nearest_text(const PlanRequest& request, const PlannedLayout& nearest);
+/// What would make one fit: `nodes`, or, if not even many would do, a smaller model.
+[[nodiscard]] std::string remedy_text(const PlanRequest& request, std::optional<int> nodes);
 
 [[nodiscard]] std::string explanation_text(const PlanRequest& request, const Plan& plan,
                                            const Explanation& explanation);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -13,6 +14,7 @@
 #include "trireme/cli/commands.h"
 #include "trireme/cli/program_price.h"
 #include "trireme/cli/run_log.h"
+#include "trireme/cli/safe_text.h"
 #include "trireme/cli/validators.h"
 #include "trireme/plan/predict_table.h"
 #include "trireme/plan/program_memory.h"
@@ -30,22 +32,30 @@ struct PredictArguments {
   bool is_closed_form = false;
 };
 
-/// A column that nobody reads but that looks like one that is read.
-void note_mistyped(const CsvTable& cases, const Session& session) {
-  const auto& read = case_columns();
-  for (const std::string& name : cases.header) {
-    if (std::find(read.begin(), read.end(), name) != read.end()) continue;
-    std::string plain;
-    for (const char each : name) {
-      if (each != ' ') plain += lower_case(each);
-    }
-    const std::string_view nearest = nearest_name(plain, read);
-    constexpr std::size_t kLeastLength = 5;  // of names in which one letter may be wrong
-    const std::int64_t distance = edit_distance(plain, nearest);
-    if (distance == 0 || (distance == 1 && nearest.size() >= kLeastLength)) {
-      session.note(fmt::format("the column \"{}\" is not read; is it {}?", name, nearest));
-    }
+/// " (is it gbs?)" for a column that looks like one that is read.
+std::string guess_text(const std::string& name) {
+  std::string plain;
+  for (const char each : name) {
+    if (each != ' ') plain += lower_case(each);
   }
+  const std::string_view nearest = nearest_name(plain, case_columns());
+  constexpr std::size_t kLeastLength = 5;  // of names in which one letter may be wrong
+  const std::int64_t distance = edit_distance(plain, nearest);
+  const bool is_near = distance == 0 || (distance == 1 && nearest.size() >= kLeastLength);
+  return is_near ? fmt::format(" (is it {}?)", nearest) : "";
+}
+
+/// A name that is misspelt is not read either, so all that are not are named.
+void note_unread(const CsvTable& cases, const Session& session) {
+  const auto& read = case_columns();
+  std::vector<std::string> unread;
+  for (const std::string& name : cases.header) {
+    const bool is_read = std::find(read.begin(), read.end(), name) != read.end();
+    if (!is_read && !name.starts_with("pred_"))
+      unread.push_back(safe_text(name) + guess_text(name));
+  }
+  if (!unread.empty())
+    session.note(fmt::format("columns that are not read: {}", fmt::join(unread, ", ")));
 }
 
 void run_predict(const PredictArguments& arguments, const Session& session) {
@@ -57,7 +67,7 @@ void run_predict(const PredictArguments& arguments, const Session& session) {
     request.price_programs = request.cluster.is_cpu ? program_prediction : predict_programs;
   }
   const CsvTable cases = parse_csv(read_text(arguments.cases, kMaxTableBytes), arguments.cases);
-  note_mistyped(cases, session);
+  note_unread(cases, session);
   const CsvTable predicted = predict_table(cases, request);
   std::string text = csv_line(predicted.header);
   for (const std::vector<std::string>& row : predicted.rows) text += csv_line(row);
@@ -87,7 +97,7 @@ void add_predict_command(CLI::App& app, Session& session) {
       ->required()
       ->check(non_empty("file"));
   command->add_option("-o,--output", arguments->output, "CSV table to write; else it is printed")
-      ->check(non_empty("file"));
+      ->check(output_file());
   command->add_flag("--closed-form", arguments->is_closed_form,
                     "no simulated schedules, and none of Trireme's programs: faster, less exact");
   command->footer(

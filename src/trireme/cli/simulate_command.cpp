@@ -270,9 +270,9 @@ void add_simulate_command(CLI::App& app, Session& session,
       ->check(whole_from(0));
   CLI::Option* const trace =
       command->add_option("--trace", arguments->trace, "write a trace file for ui.perfetto.dev")
-          ->check(non_empty("file"));
+          ->check(output_file());
   command->add_option("--html", arguments->html, "write a page with pictures of the step")
-      ->check(non_empty("file"));
+      ->check(output_file());
   command
       ->add_option("--beside", arguments->beside,
                    "trace.json of a run (trace.steps): shown below the simulated step, with --html")

@@ -3,7 +3,9 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <filesystem>
 #include <string>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -17,6 +19,25 @@ namespace trireme {
             return value.empty()
                        ? fmt::format("\"\": must name a {}; give one, or leave it out", what)
                        : std::string();
+          },
+          ""};
+}
+
+/// Names a file that can be written, new or in place of another: known before the work is done.
+[[nodiscard]] inline CLI::Validator output_file() {
+  return {[](const std::string& path) {
+            if (path.empty())
+              return std::string("\"\": must name a file; give one, or leave it out");
+            std::error_code error;
+            const auto status = std::filesystem::status(path, error);
+            if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+              return path + ": must name a file and is none; name another";
+            const auto folder = std::filesystem::absolute(path).parent_path();
+            if (!std::filesystem::is_directory(folder, error)) {
+              return fmt::format("{}: {} is no folder; make it first, or name another", path,
+                                 folder.string());
+            }
+            return std::string();
           },
           ""};
 }

@@ -11,38 +11,12 @@
 #include "trireme/base/test_files.h"
 #include "trireme/execute/cpu/threads.h"
 #include "trireme/plan/explain.h"
+#include "trireme/plan/plan_test_request.h"
 #include "trireme/plan/program_check.h"
 #include "trireme/simulate/layout_price.h"
-#include "trireme/simulate/test_machine.h"
 
 namespace trireme {
 namespace {
-
-constexpr double kMilliseconds = 1e-3;
-
-/// Two cores on which every kernel and transfer takes a millisecond.
-PlanRequest machine_request() {
-  PlanRequest request{.model_name = "small",
-                      .model = {},
-                      .spec = resolved({.layers = 2,
-                                        .hidden = 16,
-                                        .heads = 4,
-                                        .kv_heads = 2,
-                                        .ffn = 24,
-                                        .vocab = 32,
-                                        .max_seq = 16}),
-                      .cluster = even_machine(kMilliseconds),
-                      .profile = {},
-                      .devices = 2,
-                      .seq = 8,
-                      .global_batch = 4,
-                      .precision = ComputePrecision::kFp32,
-                      .limits = {.recompute = Recompute::kNone}};
-  request.model = shape_of(*request.spec);
-  request.cluster.device.memory_bytes = 1e9;
-  request.profile = read_profile("trireme", request.cluster);
-  return request;
-}
 
 std::int64_t counted(const Plan& plan) {
   return std::accumulate(plan.rejected.begin(), plan.rejected.end(),

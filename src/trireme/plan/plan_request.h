@@ -30,6 +30,8 @@ struct PlanLimits {
   int max_cp = 0;
   int max_pp = 0;
   std::int64_t max_micro_batch = 0;
+
+  bool operator==(const PlanLimits&) const = default;
 };
 
 /// What the trainer is told beside what is searched; it counts on a calibrated machine alone.

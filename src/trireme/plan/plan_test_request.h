@@ -5,6 +5,7 @@
 
 #include "trireme/cost/known_models.h"
 #include "trireme/plan/plan_request.h"
+#include "trireme/simulate/test_machine.h"
 
 namespace trireme {
 
@@ -19,6 +20,31 @@ inline PlanRequest plan_request(const std::string& model, int devices, std::int6
                       .seq = seq,
                       .global_batch = global_batch};
   request.profile = read_profile(framework, request.cluster);
+  return request;
+}
+
+/// A small model on two cores, on which every kernel and transfer takes a millisecond.
+inline PlanRequest machine_request() {
+  constexpr double kMillisecond = 1e-3;
+  PlanRequest request{.model_name = "small",
+                      .model = {},
+                      .spec = resolved({.layers = 2,
+                                        .hidden = 16,
+                                        .heads = 4,
+                                        .kv_heads = 2,
+                                        .ffn = 24,
+                                        .vocab = 32,
+                                        .max_seq = 16}),
+                      .cluster = even_machine(kMillisecond),
+                      .profile = {},
+                      .devices = 2,
+                      .seq = 8,
+                      .global_batch = 4,
+                      .precision = ComputePrecision::kFp32,
+                      .limits = {.recompute = Recompute::kNone}};
+  request.model = shape_of(*request.spec);
+  request.cluster.device.memory_bytes = 1e9;
+  request.profile = read_profile("trireme", request.cluster);
   return request;
 }
 
