@@ -192,7 +192,7 @@ nlohmann::json bench(const Case& of) {
             hyper.begin());  // lr, betas, eps, decay, corrections, clip
   RandomTokens source(spec.vocab, of.batch.tokens_per_step());
   ProductsAlone products(program, kernels::MatmulEngine::kBest, of.dtype);
-  // Plain oneDNN multiplies bf16 where it has AMX, else the same shapes in fp32.
+  // Plain oneDNN multiplies bf16 where it can, else the same shapes in fp32.
   const bool has_library = of.dtype == DType::kF32 || kernels::has_bf16_products();
   ProductsAlone library(program, kernels::MatmulEngine::kLibrary,
                         has_library ? of.dtype : DType::kF32);

@@ -176,6 +176,12 @@ class PackedImpl final : public Matmul::Impl {
   PackedMatmul product_;
 };
 
+/// oneDNN's sets are bits: one that contains another has all of its bits.
+bool has_instructions(dnnl::cpu_isa isa) {
+  const auto bits = static_cast<unsigned>(isa);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & bits) == bits;
+}
+
 std::unique_ptr<Matmul::Impl> make_impl(const MatmulShape& shape, MatmulEngine engine) {
   const bool needs_packing = shape.dtype == DType::kBf16 && !has_bf16_products();
   const bool packs =
@@ -216,11 +222,12 @@ void Matmul::run(const void* a, const void* b, const void* bias, void* out, void
 }
 
 bool has_bf16_products() {
-  return dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx512_core_amx;
+  return has_instructions(dnnl::cpu_isa::avx512_core_bf16);
 }
 
 std::string bf16_matmul_arithmetic() {
-  return has_bf16_products() ? "bf16 (AMX)" : "fp32 (no AMX)";
+  if (has_instructions(dnnl::cpu_isa::avx512_core_amx)) return "bf16 (AMX)";
+  return has_bf16_products() ? "bf16 (AVX-512)" : "fp32 (no bf16 instructions)";
 }
 
 void warm_up_matmul() {

@@ -31,8 +31,8 @@ struct MatmulShape {
 
 /// Who multiplies.
 enum class MatmulEngine : std::uint8_t {
-  kBest,     ///< oneDNN, but packed for bf16 where there is no AMX
-  kLibrary,  ///< oneDNN; bf16 needs AMX
+  kBest,     ///< oneDNN, but packed for bf16 where !has_bf16_products()
+  kLibrary,  ///< oneDNN; bf16 where has_bf16_products()
   kPacked,   ///< packed_matmul.h: fp32 arithmetic, bf16 is widened on the way in
 };
 
@@ -76,10 +76,12 @@ void warm_up_matmul();
 /// Version of oneDNN at run time, such as "oneDNN 2.6.3".
 [[nodiscard]] std::string matmul_library_version();
 
-/// oneDNN multiplies bf16 here, and faster than fp32: there is AMX.
+/// oneDNN multiplies bf16 here: there is AMX, or the AVX-512 instructions for it (AMD from Zen 4
+/// on, where they do twice the FLOPs of fp32).
 [[nodiscard]] bool has_bf16_products();
 
-/// How products of bf16 operands are computed on this machine: "bf16 (AMX)" or "fp32 (no AMX)".
+/// How products of bf16 operands are computed on this machine: "bf16 (AMX)", "bf16 (AVX-512)" or
+/// "fp32 (no bf16 instructions)".
 [[nodiscard]] std::string bf16_matmul_arithmetic();
 
 /// oneDNN's effective instruction set, such as "avx2" or "avx512_core_amx".
