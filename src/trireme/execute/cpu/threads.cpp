@@ -43,6 +43,21 @@ void set_rank_threads(int num_threads, bool resets_affinity) {
                   team, num_threads, team));
 }
 
+void keep_to_own_cores(int rank, int num_ranks, int num_threads) {
+  cpu_set_t allowed;
+  if (::pthread_getaffinity_np(::pthread_self(), sizeof(allowed), &allowed) != 0) return;
+  if (CPU_COUNT(&allowed) != num_ranks * num_threads) return;
+  cpu_set_t own;
+  CPU_ZERO(&own);
+  int number = 0;  // of an allowed core
+  for (std::size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed)) continue;
+    if (number / num_threads == rank) CPU_SET(cpu, &own);
+    ++number;
+  }
+  ::pthread_setaffinity_np(::pthread_self(), sizeof(own), &own);
+}
+
 int num_available_cores() {
   return std::max(1, std::min(::omp_get_num_procs(), ::omp_get_thread_limit()));
 }
