@@ -34,8 +34,9 @@ template <typename To, typename From>
   return div_ceil(value, multiple) * multiple;
 }
 
-/// Bytes of a GiB, for amounts that are no integers.
-inline constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
+/// Bytes of a MiB and a GiB, for amounts that are no integers.
+inline constexpr double kMib = 1024.0 * 1024.0;
+inline constexpr double kGib = 1024.0 * kMib;
 
 /// Human-readable bytes in powers of 1024: "512 B", "1.5 KiB", "3.2 MiB", "1.234 GiB".
 [[nodiscard]] std::string format_bytes(std::int64_t bytes);

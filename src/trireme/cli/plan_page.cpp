@@ -38,10 +38,6 @@ constexpr std::array<std::pair<std::string_view, std::size_t>, 10> kMemoryKinds 
      {"logits", 8}}};
 constexpr std::size_t kContextColour = 9;
 
-std::string gib_text(double bytes) {
-  return fmt::format("{:.1f} GiB", bytes / kGib);
-}
-
 /// "tp 2+sp, pp 4, dp 16": degrees of 1 are left out.
 std::string short_name(const PlannedLayout& planned) {
   const Layout& layout = planned.workload.layout;
@@ -67,19 +63,20 @@ double shared_bytes(const PlanRequest& request, const PlannedLayout& planned) {
 HtmlSection ranking_section(const PlanRequest& request, const Plan& plan,
                             const PlanQuestions& questions) {
   PlanTable times = times_table(request, plan.layouts, questions);
-  times.header.insert(times.header.end(), {"GiB", "spare"});
+  const MemoryUnit unit = memory_unit(request, plan.layouts);
+  times.header.insert(times.header.end(), {std::string(unit.name), "spare"});
   for (std::size_t i = 0; i < plan.layouts.size(); ++i) {
     const PlannedLayout& each = plan.layouts[i];
-    times.rows[i].push_back(fmt::format("{:.1f}", shared_bytes(request, each) / kGib));
-    times.rows[i].push_back(fmt::format("{:.1f}", spare_bytes(request, each) / kGib));
+    times.rows[i].push_back(fmt::format("{:.1f}", shared_bytes(request, each) / unit.bytes));
+    times.rows[i].push_back(fmt::format("{:.1f}", spare_bytes(request, each) / unit.bytes));
   }
   const std::string_view of_site =
       request.cluster.is_cpu
-          ? "MFU counts the full square of attention, causal half of it. GiB is the memory of all "
+          ? "MFU counts the full square of attention, causal half of it. Memory is that of all "
             "ranks together."
           : "\"8 of 10\" is where the step of eight in ten published runs lies, given this "
-            "prediction. MFU counts the full square of attention, causal half of it. GiB is the "
-            "memory of the fullest rank.";
+            "prediction. MFU counts the full square of attention, causal half of it. Memory is "
+            "that of the fullest rank.";
   return {
       .heading = "Layouts, fastest first",
       .text = fmt::format(
@@ -133,39 +130,42 @@ HtmlSection seconds_section(const Plan& plan) {
           .svg = bars_svg(picture)};
 }
 
-Bar memory_bar(const PlanRequest& request, std::size_t index, const PlannedLayout& planned) {
-  Bar bar{
-      .name = numbered_name(index, planned), .amounts = {}, .note = gib_text(planned.needed_bytes)};
-  if (request.cluster.is_cpu && planned.workload.layout.world() > 1)
-    bar.note += fmt::format(", all {}", gib_text(planned.machine_bytes));
+Bar memory_bar(const MemoryUnit& unit, std::size_t index, const PlannedLayout& planned) {
+  Bar bar{.name = numbered_name(index, planned),
+          .amounts = {},
+          .note = unit.text_of(planned.needed_bytes)};
+  if (planned.machine_bytes > planned.needed_bytes)
+    bar.note += fmt::format(", all {}", unit.text_of(planned.machine_bytes));
   double rest = planned.needed_bytes;
   for (const auto& [name, colour] : kMemoryKinds) {
     const double bytes = kind_bytes(fullest_stage(planned), {name});
-    bar.amounts.push_back(bytes / kGib);
+    bar.amounts.push_back(bytes / unit.bytes);
     rest -= bytes;
   }
-  bar.amounts.push_back(std::max(rest, 0.0) / kGib);
+  bar.amounts.push_back(std::max(rest, 0.0) / unit.bytes);
   return bar;
 }
 
 HtmlSection memory_section(const PlanRequest& request, const Plan& plan) {
-  BarsPicture picture{.title = "memory of the fullest rank, by kind", .unit = "GiB"};
+  const MemoryUnit unit = memory_unit(request, plan.layouts);
+  BarsPicture picture{.title = "memory of the fullest rank, by kind",
+                      .unit = std::string(unit.name)};
   if (!request.cluster.is_cpu) {
     const double has = request.cluster.device.memory_bytes;
-    picture.limit = has / kGib;
-    picture.limit_name = fmt::format("a device has {}", gib_text(has));
+    picture.limit = has / unit.bytes;
+    picture.limit_name = fmt::format("a device has {}", unit.text_of(has));
   }
   for (const auto& [name, colour] : kMemoryKinds)
     picture.kinds.push_back({std::string(name), colour});
   picture.kinds.push_back({"context and communicators", kContextColour});
   for (std::size_t i = 0; i < drawn(plan).size(); ++i)
-    picture.bars.push_back(memory_bar(request, i, plan.layouts[i]));
+    picture.bars.push_back(memory_bar(unit, i, plan.layouts[i]));
   std::string text = plan.layouts.front().is_from_program
                          ? "Of the placed programs that would run, to the byte."
                          : "In closed form.";
   if (request.cluster.is_cpu) {
     text += fmt::format(" The ranks share the machine's {}; \"all\" is what they need together.",
-                        gib_text(request.machine_bytes()));
+                        MemoryUnit().text_of(request.machine_bytes()));
   }
   return {.heading = "What fills the memory",
           .text = text + first_ones(plan),
@@ -219,9 +219,9 @@ std::vector<std::pair<std::string, std::string>> facts_of(const PlanRequest& req
   facts.emplace_back("MFU (full attention)",
                      fmt::format("{:.1f} %", 100 * mfu_full(best, request.cluster)));
   const double shared = shared_bytes(request, best);
-  facts.emplace_back(
-      is_machine ? "memory of all ranks" : "memory of the fullest rank",
-      fmt::format("{:.1f} of {}", shared / kGib, gib_text(shared + spare_bytes(request, best))));
+  facts.emplace_back(is_machine ? "memory of all ranks" : "memory of the fullest rank",
+                     fmt::format("{} of {}", memory_unit(request, plan.layouts).text_of(shared),
+                                 MemoryUnit().text_of(shared + spare_bytes(request, best))));
   return facts;
 }
 

@@ -13,10 +13,6 @@ namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
 
-std::string gib(double bytes) {
-  return fmt::format("{:.1f}", bytes / kGib);
-}
-
 /// Three digits, never in powers of ten.
 std::string seconds_text(double seconds) {
   return seconds >= 100 ? fmt::format("{:.0f}", seconds) : fmt::format("{:.3g}", seconds);
@@ -53,6 +49,8 @@ std::vector<std::string> times_header(const PlanRequest& request, const PlanQues
 
 std::string shares_table(const PlanRequest& request, std::span<const PlannedLayout> layouts) {
   const bool is_machine = request.cluster.is_cpu;
+  const MemoryUnit unit = memory_unit(request, layouts);
+  const auto in_unit = [&](double bytes) { return fmt::format("{:.1f}", bytes / unit.bytes); };
   Rows rows;
   for (const PlannedLayout& each : layouts) {
     const StepSeconds& seconds = each.estimate.seconds;
@@ -71,18 +69,18 @@ std::string shares_table(const PlanRequest& request, std::span<const PlannedLayo
            seconds_text(seconds.pp),
            seconds_text(seconds.dp),
            seconds_text(seconds.optimizer + seconds.fixed),
-           gib(parameters),
-           gib(gradients),
-           gib(optimizer),
-           gib(activations),
-           gib(rest),
-           gib(each.needed_bytes)};
-    if (is_machine) row.push_back(gib(each.machine_bytes));
-    row.push_back(gib(spare_bytes(request, each)));
+           in_unit(parameters),
+           in_unit(gradients),
+           in_unit(optimizer),
+           in_unit(activations),
+           in_unit(rest),
+           in_unit(each.needed_bytes)};
+    if (is_machine) row.push_back(in_unit(each.machine_bytes));
+    row.push_back(in_unit(spare_bytes(request, each)));
   }
-  std::vector<std::string> header = {"#",         "compute s",   "bubble", "tp",         "cp",
-                                     "pp",        "dp",          "rest",   "params GiB", "grads",
-                                     "optimizer", "activations", "rest",   "sum"};
+  std::vector<std::string> header = {"#", "compute s", "bubble", "tp", "cp", "pp", "dp", "rest"};
+  header.push_back(fmt::format("params {}", unit.name));
+  header.insert(header.end(), {"grads", "optimizer", "activations", "rest", "sum"});
   if (is_machine) header.emplace_back("all ranks");
   header.emplace_back("spare");
   return text_table(header, rows);
@@ -131,6 +129,14 @@ PlanTable times_table(const PlanRequest& request, std::span<const PlannedLayout>
     }
   }
   return table;
+}
+
+MemoryUnit memory_unit(const PlanRequest& request, std::span<const PlannedLayout> layouts) {
+  const auto largest = std::max_element(
+      layouts.begin(), layouts.end(),
+      [](const auto& a, const auto& b) { return a.machine_bytes < b.machine_bytes; });
+  const bool is_small = largest != layouts.end() && largest->machine_bytes < 10 * kGib;
+  return request.cluster.is_cpu && is_small ? MemoryUnit{"MiB", kMib} : MemoryUnit{};
 }
 
 const StageKinds& fullest_stage(const PlannedLayout& planned) {

@@ -8,6 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include "trireme/base/units.h"
 #include "trireme/plan/explain.h"
 #include "trireme/plan/goodput.h"
 #include "trireme/plan/planner.h"
@@ -43,6 +46,19 @@ struct PlanTable {
 [[nodiscard]] std::string layouts_text(const PlanRequest& request,
                                        std::span<const PlannedLayout> layouts,
                                        const PlanQuestions& questions);
+
+/// In which a plan shows memory.
+struct MemoryUnit {
+  std::string_view name = "GiB";
+  double bytes = kGib;
+
+  [[nodiscard]] std::string text_of(double amount) const {
+    return fmt::format("{:.1f} {}", amount / bytes, name);
+  }
+};
+/// MiB for small layouts of a calibrated machine, else GiB.
+[[nodiscard]] MemoryUnit memory_unit(const PlanRequest& request,
+                                     std::span<const PlannedLayout> layouts);
 
 /// How many layouts were looked at, and what refused them.
 [[nodiscard]] std::string counts_text(const Plan& plan);

@@ -22,8 +22,6 @@ constexpr double kTop = 88.0;
 constexpr double kHeight = 260.0;
 constexpr double kBottom = kTop + kHeight;
 constexpr double kAxisHeight = 48.0;
-constexpr double kMiB = 1024.0 * 1024.0;
-constexpr double kGiB = 1024.0 * kMiB;
 constexpr double kMilliseconds = 1e3;
 
 /// From the bottom: what stays, then what comes and goes.
@@ -108,8 +106,8 @@ Stack draw_stack(const std::vector<MemorySample>& samples, const Scales& scales)
 
 std::string draw_axes(const Scales& scales) {
   std::string axes;
-  const bool is_large = scales.most_bytes >= kGiB;
-  const double unit = is_large ? kGiB : kMiB;
+  const bool is_large = scales.most_bytes >= kGib;
+  const double unit = is_large ? kGib : kMib;
   const double most = scales.most_bytes / unit;
   const double step = tick_step(most, 5.0);
   for (const double value : tick_values(step, most)) {

@@ -80,7 +80,7 @@ std::int64_t bucket_capacity(const BuildRequest& request) {
   const Layout& layout = request.layout;
   const bool is_one = layout.dp * layout.cp == 1 || layout.dp_sync == DpSync::kNaive;
   if (is_one || gathers_parameters(request)) return kUnlimited;
-  const double bytes = layout.bucket_mib * 1024.0 * 1024.0;
+  const double bytes = layout.bucket_mib * kMib;
   return std::max<std::int64_t>(
       1, div_ceil(static_cast<std::int64_t>(bytes), dtype_bytes(DType::kF32)));
 }
