@@ -174,7 +174,7 @@ ModelSpec spec_of(const std::string& model, std::int64_t seq) {
 }
 
 nlohmann::json bench(const Case& of) {
-  set_rank_threads(of.threads, false);
+  set_rank_threads(of.threads);
   const ModelSpec spec = spec_of(of.model, of.batch.seq);
   Program program =
       build_train({.spec = spec, .layout = {}, .batch = of.batch, .compute = of.dtype});

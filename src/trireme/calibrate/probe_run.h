@@ -27,7 +27,7 @@ struct ProbeTimes {
 };
 
 /// Runs two steps of the probe on thread ranks and adds the times of the second to `times`.
-/// `resets_affinity`: see set_rank_threads.
+/// `resets_affinity`: see run_on_any_core.
 void run_probe(const Probe& probe, bool resets_affinity, ProbeTimes& times);
 
 }  // namespace trireme

@@ -26,7 +26,8 @@ struct CalibrateArguments {
   double minutes = 1;
 };
 
-/// Before the time is spent: what would not be taken for a file, and who has one there is told.
+/// Before the time is spent: refuses a name that --cluster would not take for a file, and notes
+/// that an existing file will be replaced.
 void check_target(const std::string& path, const Session& session) {
   std::error_code error;
   if (!path.ends_with(".toml")) {

@@ -206,8 +206,8 @@ TEST_F(CommandTest, PredictNamesColumnsThatItDoesNotRead) {
   const CommandResult result =
       run("predict --cluster h100-dgx --framework nanotron cases.csv -o out.csv");
   EXPECT_CONTAINS(result.err,
-                  "columns that are not read: Nodes (is it nodes?), grad_accc (is it grad_acc?), "
-                  "mfu\n");
+                  "columns that are not read: \"Nodes\" (is it nodes?), \"grad_accc\" (is it "
+                  "grad_acc?), \"mfu\"\n");
 }
 
 TEST_F(CommandTest, MisspeltKeyNamesTheNearest) {

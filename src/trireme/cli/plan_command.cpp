@@ -1,13 +1,12 @@
 // trireme plan
 #include <CLI/CLI.hpp>
 #include <array>
-#include <filesystem>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -236,9 +235,10 @@ void run_plan(const PlanArguments& arguments, Session& session) {
   Answer answer{.plan = make_plan(request, options)};
   const Plan& plan = answer.plan;
   const bool is_stopped = signals.number().load() != 0;
-  if (plan.layouts.empty() && plan.nearest && !is_stopped) {
+  const bool is_for_reading = !arguments.is_json && !arguments.is_csv;
+  if (plan.layouts.empty() && plan.nearest && !is_stopped && is_for_reading) {
     answer.without_limits = without_limits(request, options);
-    if (!answer.without_limits && !request.cluster.is_cpu)
+    if (!answer.without_limits && !request.cluster.is_cpu && signals.number().load() == 0)
       answer.nodes_that_fit = nodes_that_fit(request, options);
   }
   if (plan.layouts.empty() && !plan.nearest)

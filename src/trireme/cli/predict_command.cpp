@@ -52,7 +52,7 @@ void note_unread(const CsvTable& cases, const Session& session) {
   for (const std::string& name : cases.header) {
     const bool is_read = std::find(read.begin(), read.end(), name) != read.end();
     if (!is_read && !name.starts_with("pred_"))
-      unread.push_back(safe_text(name) + guess_text(name));
+      unread.push_back(fmt::format("\"{}\"{}", safe_text(name), guess_text(name)));
   }
   if (!unread.empty())
     session.note(fmt::format("columns that are not read: {}", fmt::join(unread, ", ")));

@@ -15,7 +15,7 @@ struct Session {
   std::FILE* err = nullptr;
   bool is_terminal = false;            ///< of `out`
   int columns = 0;                     ///< of that terminal; 0 = unknown
-  bool resets_affinity = false;        ///< OMP_PROC_BIND is set: see set_rank_threads
+  bool resets_affinity = false;        ///< OMP_PROC_BIND is set: see run_on_any_core
   EnvironmentReader environment = {};  ///< empty: there is none
   Launch launch = {};                  ///< read by run_cli
   bool is_reported = false;            ///< what ended the command has been said already

@@ -23,7 +23,7 @@ namespace trireme {
           ""};
 }
 
-/// Names a file that can be written, new or in place of another: known before the work is done.
+/// Names a file, or a free name in a folder that exists: known before the work is done.
 [[nodiscard]] inline CLI::Validator output_file() {
   return {[](const std::string& path) {
             if (path.empty())
@@ -32,7 +32,7 @@ namespace trireme {
             const auto status = std::filesystem::status(path, error);
             if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
               return path + ": must name a file and is none; name another";
-            const auto folder = std::filesystem::absolute(path).parent_path();
+            const auto folder = std::filesystem::absolute(path, error).parent_path();
             if (!std::filesystem::is_directory(folder, error)) {
               return fmt::format("{}: {} is no folder; make it first, or name another", path,
                                  folder.string());

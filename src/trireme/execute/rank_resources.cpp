@@ -12,9 +12,10 @@ namespace trireme {
 
 RankResources::RankResources(const RankPrograms& programs, World& world, int rank,
                              const RankOptions& options) {
-  set_rank_threads(options.num_threads, options.resets_affinity);
+  if (options.resets_affinity) run_on_any_core();
   const bool has_all_ranks = world.local_ranks().count == world.size();
   if (has_all_ranks) keep_to_own_cores(rank, world.size(), options.num_threads);
+  set_rank_threads(options.num_threads);  // last: the team inherits the rank's cores
   if (world.size() > 1) {
     std::vector<int> ranks(static_cast<std::size_t>(world.size()));
     std::iota(ranks.begin(), ranks.end(), 0);

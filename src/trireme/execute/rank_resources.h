@@ -17,7 +17,7 @@ namespace trireme {
 
 struct RankOptions {
   int num_threads = 1;           ///< OpenMP threads of the rank
-  bool resets_affinity = false;  ///< see set_rank_threads
+  bool resets_affinity = false;  ///< see run_on_any_core
   int spin_count = 0;            ///< see ExecutorOptions
   /// Makes the backend of a program, which outlives it, in the rank's thread; empty: a CPU backend.
   std::function<std::unique_ptr<Backend>(const Program&)> make_backend = {};

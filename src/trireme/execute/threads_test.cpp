@@ -20,10 +20,10 @@ namespace {
 TEST(RankThreads, ATeamThatOpenMpCutsShortIsRefused) {
   const int levels = ::omp_get_max_active_levels();
   ::omp_set_max_active_levels(0);  // as OMP_MAX_ACTIVE_LEVELS=0 does
-  EXPECT_NO_THROW(set_rank_threads(1, false));
+  EXPECT_NO_THROW(set_rank_threads(1));
   std::string message;
   try {
-    set_rank_threads(2, false);
+    set_rank_threads(2);
   } catch (const ResourceError& error) {
     message = error.what();
   }

@@ -66,7 +66,7 @@ struct TrainOptions {
   std::vector<std::int64_t> dump_steps = {};
   const std::atomic<int>* stop_signal =
       nullptr;                   ///< number of the signal that asks for a stop; 0 = none
-  bool resets_affinity = false;  ///< see set_rank_threads
+  bool resets_affinity = false;  ///< see run_on_any_core
   World* world = nullptr;        ///< of ranks that are processes; nullptr: threads of this one
 };
 

@@ -19,14 +19,15 @@
 
 namespace trireme {
 
-void set_rank_threads(int num_threads, bool resets_affinity) {
-  if (resets_affinity) {
-    cpu_set_t all;
-    CPU_ZERO(&all);
-    for (std::size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) CPU_SET(cpu, &all);
-    ::pthread_setaffinity_np(::pthread_self(), sizeof(all),
-                             &all);  // the kernel keeps to the cores we may use
-  }
+void run_on_any_core() {
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  for (std::size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) CPU_SET(cpu, &all);
+  ::pthread_setaffinity_np(::pthread_self(), sizeof(all),
+                           &all);  // the kernel keeps to the cores we may use
+}
+
+void set_rank_threads(int num_threads) {
   ::omp_set_dynamic(0);
   ::omp_set_num_threads(num_threads);
   // A product made for a larger team than it meets leaves a part of its result out, silently.
@@ -67,7 +68,7 @@ std::int64_t cpu_workspace_bytes(const Program& program, int num_threads) {
   std::exception_ptr failure;
   std::thread([&] {
     try {
-      set_rank_threads(num_threads, false);
+      set_rank_threads(num_threads);
       bytes = make_cpu_backend(program, num_threads)->workspace_bytes();
     } catch (...) {
       failure = std::current_exception();

@@ -7,11 +7,14 @@
 
 namespace trireme {
 
+/// The calling thread may run on any core again: OMP_PROC_BIND binds the process's first thread,
+/// and rank threads inherit its mask (measured: half the speed).
+void run_on_any_core();
+
 /// Sets the calling thread's OpenMP team; kernels and matrix products created afterwards use it.
-/// With `resets_affinity` the thread may run on any core again: OMP_PROC_BIND binds the process's
-/// first thread, and rank threads inherit its mask (measured: half the speed). Throws ResourceError
-/// if OpenMP's settings do not allow a team of that size.
-void set_rank_threads(int num_threads, bool resets_affinity);
+/// The team inherits the thread's cores as they are now. Throws ResourceError if OpenMP's settings
+/// do not allow a team of that size.
+void set_rank_threads(int num_threads);
 
 /// Where the teams of the `num_ranks` ranks of this process have as many threads as it may use
 /// cores, the calling thread, of `rank`, and all that it starts from now on keep to cores of their
@@ -19,8 +22,8 @@ void set_rank_threads(int num_threads, bool resets_affinity);
 /// idle (measured: 2 tensor-parallel ranks on 2 cores take a fourth longer).
 void keep_to_own_cores(int rank, int num_ranks, int num_threads);
 
-/// Cores that this process may use, as its affinity was when it started, and not more than OpenMP's
-/// settings allow threads.
+/// Cores that the calling thread may use, which in a rank's thread can be the rank's own, and not
+/// more than OpenMP's settings allow threads.
 [[nodiscard]] int num_available_cores();
 
 /// Largest workspace that the CPU kernels of `program` need with that team. Creates the kernels in
