@@ -161,16 +161,6 @@ struct Answer {
   std::string refusal = {};                          ///< where not even the rules leave a layout
 };
 
-/// The fastest layout that fits when nothing is fixed or bounded, if something was.
-std::optional<PlannedLayout> without_limits(PlanRequest request, PlanOptions options) {
-  if (request.limits == PlanLimits{}) return std::nullopt;
-  request.limits = {};
-  options.top = 1;
-  options.has_pareto = false;
-  Plan plan = make_plan(request, options);
-  return plan.layouts.empty() ? std::nullopt : std::optional(std::move(plan.layouts.front()));
-}
-
 std::string answer_text(const PlanRequest& request, const Answer& answer,
                         const PlanQuestions& questions) {
   const Plan& plan = answer.plan;
@@ -237,7 +227,7 @@ void run_plan(const PlanArguments& arguments, Session& session) {
   const bool is_stopped = signals.number().load() != 0;
   const bool is_for_reading = !arguments.is_json && !arguments.is_csv;
   if (plan.layouts.empty() && plan.nearest && !is_stopped && is_for_reading) {
-    answer.without_limits = without_limits(request, options);
+    answer.without_limits = fastest_without_limits(request, options);
     if (!answer.without_limits && !request.cluster.is_cpu && signals.number().load() == 0)
       answer.nodes_that_fit = nodes_that_fit(request, options);
   }

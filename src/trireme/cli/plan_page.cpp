@@ -16,7 +16,6 @@
 #include "trireme/report/html_report.h"
 #include "trireme/report/waterfall_svg.h"
 #include "trireme/simulate/layout_price.h"
-#include "trireme/simulate/step_simulation.h"
 
 namespace trireme {
 namespace {
@@ -55,11 +54,6 @@ std::string numbered_name(std::size_t index, const PlannedLayout& planned) {
   return fmt::format("{}: {}", index + 1, short_name(planned));
 }
 
-/// Of what has a limit: the fullest device, or all ranks of a machine, which share its memory.
-double shared_bytes(const PlanRequest& request, const PlannedLayout& planned) {
-  return request.cluster.is_cpu ? planned.machine_bytes : planned.needed_bytes;
-}
-
 HtmlSection ranking_section(const PlanRequest& request, const Plan& plan,
                             const PlanQuestions& questions) {
   PlanTable times = times_table(request, plan.layouts, questions);
@@ -67,7 +61,7 @@ HtmlSection ranking_section(const PlanRequest& request, const Plan& plan,
   times.header.insert(times.header.end(), {std::string(unit.name), "spare"});
   for (std::size_t i = 0; i < plan.layouts.size(); ++i) {
     const PlannedLayout& each = plan.layouts[i];
-    times.rows[i].push_back(fmt::format("{:.1f}", shared_bytes(request, each) / unit.bytes));
+    times.rows[i].push_back(fmt::format("{:.1f}", counted_bytes(request, each) / unit.bytes));
     times.rows[i].push_back(fmt::format("{:.1f}", spare_bytes(request, each) / unit.bytes));
   }
   const std::string_view of_site =
@@ -218,10 +212,10 @@ std::vector<std::pair<std::string, std::string>> facts_of(const PlanRequest& req
                      format_count(static_cast<std::int64_t>(best.tokens_per_second_per_device())));
   facts.emplace_back("MFU (full attention)",
                      fmt::format("{:.1f} %", 100 * mfu_full(best, request.cluster)));
-  const double shared = shared_bytes(request, best);
+  const double counted = counted_bytes(request, best);
   facts.emplace_back(is_machine ? "memory of all ranks" : "memory of the fullest rank",
-                     fmt::format("{} of {}", memory_unit(request, plan.layouts).text_of(shared),
-                                 MemoryUnit().text_of(shared + spare_bytes(request, best))));
+                     fmt::format("{} of {}", memory_unit(request, plan.layouts).text_of(counted),
+                                 MemoryUnit().text_of(counted + spare_bytes(request, best))));
   return facts;
 }
 
@@ -250,10 +244,8 @@ std::vector<HtmlSection> step_sections(const PlanRequest& request, const Planned
   try {
     const PlannedStep step = planned_step(request, best, kMostInstructions);
     const int threads = best.threads_per_rank;  // 0: ranks have devices of their own
-    StepSimulation simulation = request.cluster.is_cpu
-                                    ? simulate_ranks(step.build, threads, request.cluster)
-                                    : simulate_pipeline(step.build, request.cluster);
-    sections = StepReport(request.model_name, request.cluster, std::move(simulation), threads)
+    sections = StepReport(request.model_name, request.cluster,
+                          simulate_step(step.build, threads, request.cluster), threads)
                    .sections({});
     text = step_text(request, step);
   } catch (const UsageError& error) {

@@ -206,7 +206,7 @@ std::string counts_text(const Plan& plan) {
 std::string nearest_text(const PlanRequest& request, const PlannedLayout& nearest) {
   const bool is_machine = request.cluster.is_cpu;
   const double missing = -spare_bytes(request, nearest);
-  const double needed = is_machine ? nearest.machine_bytes : nearest.needed_bytes;
+  const double needed = counted_bytes(request, nearest);
   return fmt::format(
       "nothing fits. The least memory is needed by\n    {}\n{:.1f} GiB of {:.1f}: {:.1f} GiB "
       "({} bytes) are missing {}\n",

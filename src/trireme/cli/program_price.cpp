@@ -34,8 +34,7 @@ StepReport step_report(std::string name, const BuildRequest& request, const Rank
                        Cluster cluster) {
   const int num_threads =
       cluster.is_cpu ? threads_per_rank(ranks, cluster.node_devices, request.layout.world()) : 0;
-  StepSimulation simulation = cluster.is_cpu ? simulate_ranks(request, num_threads, cluster)
-                                             : simulate_pipeline(request, cluster);
+  StepSimulation simulation = simulate_step(request, num_threads, cluster);
   const Verification verification =
       cluster.is_cpu ? verification_of(simulation.programs) : verify_step(simulation);
   return {std::move(name), std::move(cluster), std::move(simulation), num_threads, verification};

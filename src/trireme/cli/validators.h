@@ -13,21 +13,21 @@
 
 namespace trireme {
 
-/// Refuses an empty value; `what` says what it names.
+/// Why `value` is refused if it is empty, else ""; `what` says what it names.
+[[nodiscard]] inline std::string refusal_of_empty(const std::string& value,
+                                                  const std::string& what) {
+  return value.empty() ? fmt::format("\"\": must name a {}; give one, or leave it out", what) : "";
+}
+
+/// Refuses an empty value.
 [[nodiscard]] inline CLI::Validator non_empty(const std::string& what) {
-  return {[what](const std::string& value) {
-            return value.empty()
-                       ? fmt::format("\"\": must name a {}; give one, or leave it out", what)
-                       : std::string();
-          },
-          ""};
+  return {[what](const std::string& value) { return refusal_of_empty(value, what); }, ""};
 }
 
 /// Names a file, or a free name in a folder that exists: known before the work is done.
 [[nodiscard]] inline CLI::Validator output_file() {
   return {[](const std::string& path) {
-            if (path.empty())
-              return std::string("\"\": must name a file; give one, or leave it out");
+            if (path.empty()) return refusal_of_empty(path, "file");
             std::error_code error;
             const auto status = std::filesystem::status(path, error);
             if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))

@@ -16,13 +16,9 @@ namespace {
 constexpr double kNoticeable = 0.005;
 
 WhatIf what_if(std::string change, const PlanRequest& request, const PlannedLayout& best,
-               PlanOptions options) {
-  options.top = 1;
-  options.has_pareto = false;
-  WhatIf result{.change = std::move(change)};
-  Plan plan = make_plan(request, options);
-  if (plan.layouts.empty()) return result;
-  result.best = std::move(plan.layouts.front());
+               const PlanOptions& options) {
+  WhatIf result{.change = std::move(change), .best = fastest_layout(request, options)};
+  if (!result.best) return result;
   result.speedup = result.best->tokens_per_second() / best.tokens_per_second();
   return result;
 }
@@ -161,11 +157,15 @@ Explanation explain(const PlanRequest& request, const Plan& plan, const PlanOpti
   return result;
 }
 
+std::optional<PlannedLayout> fastest_without_limits(PlanRequest request,
+                                                    const PlanOptions& options) {
+  if (request.limits == PlanLimits{}) return std::nullopt;
+  request.limits = {};
+  return fastest_layout(request, options);
+}
+
 std::optional<int> nodes_that_fit(PlanRequest request, const PlanOptions& options) {
-  PlanOptions one = options;
-  one.top = 1;
-  one.has_pareto = false;
-  const auto fits = [&] { return !make_plan(request, one).layouts.empty(); };
+  const auto fits = [&] { return fastest_layout(request, options).has_value(); };
   constexpr int kDoublings = 6;
   int too_few = 0;
   for (int i = 0; i < kDoublings && too_few == 0; ++i) {

@@ -57,6 +57,10 @@ struct Explanation {
 /// Why there is no layout at all, with the tightest limit and what would do.
 [[nodiscard]] std::string impossible_because(const PlanRequest& request, const Plan& plan);
 
+/// The fastest layout that fits when nothing is fixed or bounded; nothing where nothing was.
+[[nodiscard]] std::optional<PlannedLayout> fastest_without_limits(PlanRequest request,
+                                                                  const PlanOptions& options);
+
 /// Nodes on which a layout fits: doubled until one does, then as few as halving the difference
 /// finds; nothing up to 64 times as many.
 [[nodiscard]] std::optional<int> nodes_that_fit(PlanRequest request, const PlanOptions& options);

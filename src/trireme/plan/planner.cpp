@@ -157,9 +157,21 @@ double mfu_causal(const PlannedLayout& planned, const Cluster& cluster) {
   return mfu(planned, cluster, true);
 }
 
+double counted_bytes(const PlanRequest& request, const PlannedLayout& planned) {
+  return request.cluster.is_cpu ? planned.machine_bytes : planned.needed_bytes;
+}
+
 double spare_bytes(const PlanRequest& request, const PlannedLayout& planned) {
-  return request.cluster.is_cpu ? request.machine_bytes() - planned.machine_bytes
-                                : request.cluster.device.memory_bytes - planned.needed_bytes;
+  const double has =
+      request.cluster.is_cpu ? request.machine_bytes() : request.cluster.device.memory_bytes;
+  return has - counted_bytes(request, planned);
+}
+
+std::optional<PlannedLayout> fastest_layout(const PlanRequest& request, PlanOptions options) {
+  options.top = 1;
+  options.has_pareto = false;
+  Plan plan = make_plan(request, options);
+  return plan.layouts.empty() ? std::nullopt : std::optional(std::move(plan.layouts.front()));
 }
 
 PlannedLayout planned_layout(const PlanRequest& request, const Workload& workload) {

@@ -47,8 +47,11 @@ struct PlannedLayout {
 
 [[nodiscard]] bool is_faster(const PlannedLayout& one, const PlannedLayout& other);
 
-/// What the layout leaves free: of its fullest device, or of a calibrated machine; negative where
-/// it does not fit.
+/// What counts against the memory of a device: of the fullest; of a calibrated machine: of all
+/// ranks.
+[[nodiscard]] double counted_bytes(const PlanRequest& request, const PlannedLayout& planned);
+
+/// What that leaves free; negative where the layout does not fit.
 [[nodiscard]] double spare_bytes(const PlanRequest& request, const PlannedLayout& planned);
 
 /// Share of the peak that the model's FLOPs reach, with the full square of attention or half.
@@ -87,6 +90,10 @@ struct PlanOptions {
 /// `top` layouts: the best one of each (tp, cp, pp, dp) while there are such, then the next best.
 /// On a calibrated machine by make_machine_plan().
 [[nodiscard]] Plan make_plan(const PlanRequest& request, const PlanOptions& options);
+
+/// The fastest layout that fits, whatever `options` say to offer; nothing where none does.
+[[nodiscard]] std::optional<PlannedLayout> fastest_layout(const PlanRequest& request,
+                                                          PlanOptions options);
 
 /// Of one layout; its memory in closed form.
 [[nodiscard]] PlannedLayout planned_layout(const PlanRequest& request, const Workload& workload);

@@ -81,10 +81,7 @@ std::vector<PublishedRun> published_runs(const CsvTable& table, const std::strin
 SweepCell sweep_cell(const PlanRequest& request, const std::vector<PublishedRun>& runs,
                      const PlanOptions& options) {
   SweepCell cell{.model = request.model_name, .nodes = request.nodes()};
-  PlanOptions one = options;
-  one.top = 1;
-  Plan plan = make_plan(request, one);
-  if (!plan.layouts.empty()) cell.best = std::move(plan.layouts.front());
+  cell.best = fastest_layout(request, options);
   double least_seconds = 0;
   for (const PublishedRun& run : runs) {
     if (run.model != cell.model || run.nodes != cell.nodes) continue;

@@ -24,6 +24,12 @@ StepSimulation simulate_ranks(const BuildRequest& request, int threads_per_rank,
   return simulation;
 }
 
+StepSimulation simulate_step(const BuildRequest& request, int threads_per_rank,
+                             const Cluster& cluster) {
+  return cluster.is_cpu ? simulate_ranks(request, threads_per_rank, cluster)
+                        : simulate_pipeline(request, cluster);
+}
+
 ProgramPrice price_layout(const BuildRequest& request, int threads_per_rank,
                           const Cluster& cluster) {
   StepSimulation simulation = simulate_ranks(request, threads_per_rank, cluster);

@@ -1,4 +1,5 @@
-// Price of a layout on a calibrated machine: the programs that the trainer would run.
+// A layout on the clock, and its price on a calibrated machine: programs that the trainer would
+// run.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,12 @@ struct ProgramPrice {
 [[nodiscard]] StepSimulation simulate_ranks(const BuildRequest& request, int threads_per_rank,
                                             const Cluster& cluster);
 
-/// The same, in short.
+/// On a calibrated machine that; on a published cluster simulate_pipeline(), `threads_per_rank`
+/// ignored.
+[[nodiscard]] StepSimulation simulate_step(const BuildRequest& request, int threads_per_rank,
+                                           const Cluster& cluster);
+
+/// simulate_ranks() in short.
 [[nodiscard]] ProgramPrice price_layout(const BuildRequest& request, int threads_per_rank,
                                         const Cluster& cluster);
 
