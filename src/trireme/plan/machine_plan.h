@@ -28,7 +28,7 @@ inline constexpr double kPricingWorkPerCore = 10'000;
 /// a thread that has lost its core, which has no price.
 [[nodiscard]] std::size_t steadiest(const Plan& plan);
 
-/// Median error of predicted steps (docs/calibrate.md).
+/// Median error of predicted steps, on the worse of the machines measured (docs/calibrate.md).
 inline constexpr double kMedianStepError = 0.057;
 
 /// One layout, priced likewise.
