@@ -22,9 +22,10 @@ namespace {
 /// One read or write call moves at most 2 GiB - 4 KiB on Linux.
 constexpr std::size_t kMaxCallBytes = std::size_t{1} << 30;
 
-[[noreturn]] void throw_io_error(const std::filesystem::path& path, std::string_view action,
-                                 int error_number, std::string_view remedy) {
-  throw ResourceError(fmt::format("[file] {}: cannot be {}: {}; {}", path.string(), action,
+[[noreturn]] void throw_io_error(std::string_view where, const std::filesystem::path& path,
+                                 std::string_view action, int error_number,
+                                 std::string_view remedy) {
+  throw ResourceError(fmt::format("[{}] {}: cannot be {}: {}; {}", where, path.string(), action,
                                   std::generic_category().message(error_number), remedy));
 }
 
@@ -32,18 +33,19 @@ bool is_full(int error_number) {
   return error_number == ENOSPC || error_number == EDQUOT || error_number == EFBIG;
 }
 
-[[noreturn]] void throw_write_error(const std::filesystem::path& path, int descriptor,
-                                    std::size_t missing_bytes, int error_number) {
+[[noreturn]] void throw_write_error(std::string_view where, const std::filesystem::path& path,
+                                    int descriptor, std::size_t missing_bytes, int error_number) {
   if (!is_full(error_number)) {
-    throw_io_error(path, "written", error_number, "the folder must be writable; check its disk");
+    throw_io_error(where, path, "written", error_number,
+                   "the folder must be writable; check its disk");
   }
   struct statvfs disk {};
   const bool is_known = ::fstatvfs(descriptor, &disk) == 0;
   const auto free_bytes = narrow<std::int64_t>(disk.f_bavail * disk.f_frsize);
   throw ResourceError(fmt::format(
-      "[checkpoint] {}: cannot be written: {}: needed {} bytes more, free {}; a checkpoint must "
+      "[{}] {}: cannot be written: {}: needed {} bytes more, free {}; a checkpoint must "
       "fit; free some space or choose another run.dir",
-      path.string(), std::generic_category().message(error_number), missing_bytes,
+      where, path.string(), std::generic_category().message(error_number), missing_bytes,
       is_known ? format_bytes(free_bytes) : "unknown"));
 }
 
@@ -55,11 +57,12 @@ std::string xxh64_hex(std::string_view bytes) {
   return hash.hex();
 }
 
-File::File(std::filesystem::path path, int descriptor)
-    : path_(std::move(path)), descriptor_(descriptor) {}
+File::File(std::filesystem::path path, std::string_view where, int descriptor)
+    : path_(std::move(path)), where_(where), descriptor_(descriptor) {}
 
 File::File(File&& other) noexcept
     : path_(std::move(other.path_)),
+      where_(other.where_),
       descriptor_(std::exchange(other.descriptor_, -1)),
       bytes_read_(other.bytes_read_.load()) {}
 
@@ -67,41 +70,42 @@ File::~File() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-File File::open(const std::filesystem::path& path) {
+File File::open(const std::filesystem::path& path, std::string_view where) {
   // O_NONBLOCK, so that a pipe in place of a file is refused below and does not block here.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
-    throw_io_error(path, "opened", errno, "the file must exist and be readable; correct the path");
+    throw_io_error(where, path, "opened", errno,
+                   "the file must exist and be readable; correct the path");
   }
-  File file(path, descriptor);
+  File file(path, where, descriptor);
   struct stat status {};
   if (::fstat(descriptor, &status) != 0) {
-    throw_io_error(path, "opened", errno, "the file must be readable; check its disk");
+    throw_io_error(where, path, "opened", errno, "the file must be readable; check its disk");
   }
   if (!S_ISREG(status.st_mode)) {
-    throw ResourceError(
-        fmt::format("[checkpoint] {}: is {}; it must be a regular file; correct "
-                    "the path",
-                    path.string(), S_ISDIR(status.st_mode) ? "a folder" : "no regular file"));
+    throw ResourceError(fmt::format(
+        "[{}] {}: is {}; it must be a regular file; correct "
+        "the path",
+        where, path.string(), S_ISDIR(status.st_mode) ? "a folder" : "no regular file"));
   }
   return file;
 }
 
-File File::create(const std::filesystem::path& path) {
+File File::create(const std::filesystem::path& path, std::string_view where) {
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (descriptor < 0) {
-    throw_io_error(path, "made", errno,
+    throw_io_error(where, path, "made", errno,
                    errno == EEXIST
                        ? "files are never overwritten; remove it or choose another path"
                        : "the folder must exist and be writable; check its rights and its disk");
   }
-  return {path, descriptor};
+  return {path, where, descriptor};
 }
 
 std::int64_t File::size_bytes() const {
   struct stat status {};
   if (::fstat(descriptor_, &status) != 0) {
-    throw_io_error(path_, "read", errno, "the file must be readable; check its disk");
+    throw_io_error(where_, path_, "read", errno, "the file must be readable; check its disk");
   }
   return narrow<std::int64_t>(status.st_size);
 }
@@ -112,12 +116,12 @@ void File::read(std::int64_t offset, std::span<std::byte> out) const {
     const ssize_t count =
         ::pread(descriptor_, out.data(), std::min(out.size(), kMaxCallBytes), offset);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw_io_error(path_, "read", errno, "check its disk");
+    if (count < 0) throw_io_error(where_, path_, "read", errno, "check its disk");
     if (count == 0) {
       throw ResourceError(fmt::format(
-          "[checkpoint] {}: ends at byte {}, {} of {} bytes short; the file must be whole; fetch "
+          "[{}] {}: ends at byte {}, {} of {} bytes short; the file must be whole; fetch "
           "or save it again",
-          path_.string(), offset, out.size(), wanted));
+          where_, path_.string(), offset, out.size(), wanted));
     }
     bytes_read_ += count;
     offset += count;
@@ -129,32 +133,34 @@ void File::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t count = ::write(descriptor_, bytes.data(), std::min(bytes.size(), kMaxCallBytes));
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw_write_error(path_, descriptor_, bytes.size(), errno);
+    if (count < 0) throw_write_error(where_, path_, descriptor_, bytes.size(), errno);
     bytes = bytes.subspan(static_cast<std::size_t>(count));
   }
 }
 
 void File::sync() {
   // Some file systems find out here that the disk is full.
-  if (::fsync(descriptor_) != 0) throw_write_error(path_, descriptor_, 0, errno);
+  if (::fsync(descriptor_) != 0) throw_write_error(where_, path_, descriptor_, 0, errno);
 }
 
-std::string read_text(const std::filesystem::path& path, std::int64_t limit_bytes) {
-  const File file = File::open(path);
+std::string read_text(const std::filesystem::path& path, std::int64_t limit_bytes,
+                      std::string_view where) {
+  const File file = File::open(path, where);
   const std::int64_t bytes = file.size_bytes();
   if (bytes > limit_bytes) {
     throw ResourceError(
-        fmt::format("[checkpoint] {}: {} bytes; at most {} are read; this is not "
+        fmt::format("[{}] {}: {} bytes; at most {} are read; this is not "
                     "the file it should be: fetch or save it again",
-                    path.string(), bytes, limit_bytes));
+                    where, path.string(), bytes, limit_bytes));
   }
   std::string text(static_cast<std::size_t>(bytes), '\0');
   file.read(0, std::as_writable_bytes(std::span(text)));
   return text;
 }
 
-FileDigest write_text(const std::filesystem::path& path, std::string_view text) {
-  File file = File::create(path);
+FileDigest write_text(const std::filesystem::path& path, std::string_view text,
+                      std::string_view where) {
+  File file = File::create(path, where);
   file.write(std::as_bytes(std::span(text)));
   file.sync();
   return {.bytes = std::ssize(text), .xxh64 = xxh64_hex(text)};
@@ -177,11 +183,12 @@ FileDigest digest_of(const std::filesystem::path& path) {
 
 void sync_directory(const std::filesystem::path& dir) {
   const int descriptor = ::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) throw_io_error(dir, "opened", errno, "the folder must exist; check its disk");
+  if (descriptor < 0)
+    throw_io_error("checkpoint", dir, "opened", errno, "the folder must exist; check its disk");
   const int result = ::fsync(descriptor);
   const int error_number = errno;
   ::close(descriptor);
-  if (result != 0) throw_io_error(dir, "synced", error_number, "check its disk");
+  if (result != 0) throw_io_error("checkpoint", dir, "synced", error_number, "check its disk");
 }
 
 }  // namespace trireme

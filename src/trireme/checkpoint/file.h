@@ -21,13 +21,19 @@ struct FileDigest {
 /// xxHash64 (seed 0) of `bytes` as 16 lower-case hexadecimal digits; also for config hashes.
 [[nodiscard]] std::string xxh64_hex(std::string_view bytes);
 
-/// An open regular file; closes itself. Reading is thread-safe. Every error is a ResourceError.
+/// What an error says a file is of, in brackets, for files that are of no checkpoint.
+inline constexpr std::string_view kPlainFile = "file";
+
+/// An open regular file; closes itself. Reading is thread-safe. Every error is a ResourceError that
+/// begins with `[where]`.
 class File {
  public:
   /// Opens for reading; refuses what is no regular file.
-  [[nodiscard]] static File open(const std::filesystem::path& path);
+  [[nodiscard]] static File open(const std::filesystem::path& path,
+                                 std::string_view where = "checkpoint");
   /// Makes a new file for writing; refuses a path that exists.
-  [[nodiscard]] static File create(const std::filesystem::path& path);
+  [[nodiscard]] static File create(const std::filesystem::path& path,
+                                   std::string_view where = "checkpoint");
   File(File&& other) noexcept;
   File& operator=(File&&) = delete;
   File(const File&) = delete;
@@ -46,17 +52,20 @@ class File {
   void sync();
 
  private:
-  File(std::filesystem::path path, int descriptor);
+  File(std::filesystem::path path, std::string_view where, int descriptor);
 
   std::filesystem::path path_;
+  std::string_view where_;  ///< a literal
   int descriptor_;
   mutable std::atomic<std::int64_t> bytes_read_{0};  ///< a sum; orders nothing
 };
 
 /// Whole content; refuses more than `limit_bytes`.
-[[nodiscard]] std::string read_text(const std::filesystem::path& path, std::int64_t limit_bytes);
+[[nodiscard]] std::string read_text(const std::filesystem::path& path, std::int64_t limit_bytes,
+                                    std::string_view where = "checkpoint");
 /// Writes a new file and waits until it is on disk.
-FileDigest write_text(const std::filesystem::path& path, std::string_view text);
+FileDigest write_text(const std::filesystem::path& path, std::string_view text,
+                      std::string_view where = "checkpoint");
 /// Reads the file once.
 [[nodiscard]] FileDigest digest_of(const std::filesystem::path& path);
 /// Waits until the names in a directory are on disk.

@@ -39,6 +39,21 @@ TEST(File, NeverOverwrites) {
   EXPECT_EQ(read_text(path, 10), "old");
 }
 
+TEST(File, ErrorsSayWhatTheFileIsOf) {
+  const TestFolder folder;
+  const std::filesystem::path path = folder.path() / "none" / "a";
+  const auto of_reading = [&](auto... where) {
+    return message_of<ResourceError>([&] { static_cast<void>(read_text(path, 10, where...)); });
+  };
+  const auto of_writing = [&](auto... where) {
+    return message_of<ResourceError>([&] { write_text(path, "", where...); });
+  };
+  for (const std::string& message : {of_reading(), of_writing()})
+    EXPECT_EQ(message.rfind("[checkpoint] ", 0), 0U) << message;
+  for (const std::string& message : {of_reading(kPlainFile), of_writing(kPlainFile)})
+    EXPECT_EQ(message.rfind("[file] ", 0), 0U) << message;
+}
+
 TEST(File, ReadingPastTheEndNamesThePlace) {
   const TestFolder folder;
   const File file = File::open(folder.write("a", "12345"));

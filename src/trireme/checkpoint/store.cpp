@@ -195,9 +195,10 @@ void CheckpointDraft::write_text(const std::string& file_name, std::string_view 
 }
 
 void CheckpointDraft::finish(const CheckpointState& state) {
-  for (const auto& entry : fs::directory_iterator(dir_)) {
-    TRI_CHECK(files_.contains(entry.path().filename().string()));
-  }
+  std::error_code error;
+  for (fs::directory_iterator at(dir_, error), end; !error && at != end; at.increment(error))
+    TRI_CHECK(files_.contains(at->path().filename().string()));
+  if (error) throw_folder_error(dir_, "listed", error);
   trireme::write_text(dir_ / kStateFile, encode_state(state, files_));
   sync_directory(dir_);
 }

@@ -201,6 +201,11 @@ TEST_F(CommandTest, OutputsAreRefusedBeforeTheWork) {
                      "is no folder; make it first, or name another; see trireme plan --help");
 }
 
+TEST_F(CommandTest, AMissingTableIsNoCheckpoint) {
+  EXPECT_CONTAINS(run("predict --cluster h100-dgx --framework nanotron none.csv").err,
+                  "trireme: [file] none.csv: cannot be opened");
+}
+
 TEST_F(CommandTest, PredictNamesColumnsThatItDoesNotRead) {
   folder_.write("cases.csv", "model,Nodes,grad_accc,pred_mfu,mfu\nllama-3-8b,1,2,3,4\n");
   const CommandResult result =

@@ -261,7 +261,8 @@ void run_sweep(PlanArguments arguments, Session& session) {
   arguments.global_batch = 256;
   arguments.seq = 4096;
   const auto runs = published_runs(
-      parse_csv(read_text(arguments.sweep, kMaxTableBytes), arguments.sweep), arguments.sweep);
+      parse_csv(read_text(arguments.sweep, kMaxTableBytes, kPlainFile), arguments.sweep),
+      arguments.sweep);
   const StopSignals signals;
   SearchProgress progress(session);
   const PlanOptions options = options_of(arguments, signals, progress);

@@ -35,7 +35,8 @@ LaunchRequest launch_request(const PlanRequest& request, const PlannedLayout& pl
 std::string written(const LaunchFiles& files, const std::string& folder) {
   const std::filesystem::path path = std::filesystem::path(folder) / files.config_name;
   std::error_code ignored;
-  if (std::filesystem::exists(path, ignored) && read_text(path, kMaxConfigBytes) != files.config) {
+  if (std::filesystem::exists(path, ignored) &&
+      read_text(path, kMaxConfigBytes, kPlainFile) != files.config) {
     throw UsageError(
         fmt::format("[command line] --emit: {} exists with another content, which would be lost; "
                     "move it, or give --emit-folder",

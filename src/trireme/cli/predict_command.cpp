@@ -66,7 +66,8 @@ void run_predict(const PredictArguments& arguments, const Session& session) {
       !arguments.is_closed_form) {
     request.price_programs = request.cluster.is_cpu ? program_prediction : predict_programs;
   }
-  const CsvTable cases = parse_csv(read_text(arguments.cases, kMaxTableBytes), arguments.cases);
+  const CsvTable cases =
+      parse_csv(read_text(arguments.cases, kMaxTableBytes, kPlainFile), arguments.cases);
   note_unread(cases, session);
   const CsvTable predicted = predict_table(cases, request);
   std::string text = csv_line(predicted.header);

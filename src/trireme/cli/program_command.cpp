@@ -101,7 +101,7 @@ void check_file(const std::string& path, Session& session) {
   }
   std::vector<Program> programs;
   try {
-    programs = parse_programs(read_text(path, kMaxBytes));
+    programs = parse_programs(read_text(path, kMaxBytes, kPlainFile));
   } catch (const BrokenRange& error) {
     return refuse(session, error.what());
   }

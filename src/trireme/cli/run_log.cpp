@@ -68,7 +68,7 @@ void replace_file(const std::filesystem::path& path, std::string_view text) {
   std::filesystem::path part = target;
   part += ".part";
   std::filesystem::remove(part, error);
-  write_text(part, text);
+  write_text(part, text, kPlainFile);
   std::filesystem::rename(part, target, error);
   if (error) {
     std::error_code ignored;

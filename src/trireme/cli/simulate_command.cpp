@@ -83,7 +83,8 @@ Schedule schedule_of(const SimulateArguments& arguments) {
       throw UsageError(fmt::format(
           "[command line] --schedule {}: there is no such file; correct it", arguments.schedule));
     }
-    return parse_schedule_csv(read_text(arguments.schedule, kMaxBytes), arguments.schedule);
+    return parse_schedule_csv(read_text(arguments.schedule, kMaxBytes, kPlainFile),
+                              arguments.schedule);
   }
   const std::size_t colon = arguments.schedule.find(':');
   const std::string name = arguments.schedule.substr(0, colon);
@@ -184,7 +185,8 @@ void simulate_step(const SimulateArguments& arguments, const std::vector<ConfigO
   if (!arguments.html.empty()) {
     std::optional<Timeline> measured;
     if (!arguments.beside.empty()) {
-      measured = parse_chrome_trace(read_text(arguments.beside, kMaxBytes), arguments.beside);
+      measured =
+          parse_chrome_trace(read_text(arguments.beside, kMaxBytes, kPlainFile), arguments.beside);
       measured->title = "measured, " + measured->title;
     }
     replace_file(arguments.html, report.html(measured));
